@@ -1,0 +1,1 @@
+"""The memory layer for AI agents."""

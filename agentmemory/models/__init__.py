@@ -1,0 +1,31 @@
+"""Clients of language models, embedders and rerankers; the only room that speaks HTTP.
+
+May import: text, config, protocols and what lies below them. Names load when first used, so
+that nobody pays for a client that is not built.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from agentmemory.models.local import LocalEmbedder
+    from agentmemory.models.resolve import resolve_embedder
+
+__all__ = ["LocalEmbedder", "resolve_embedder"]
+
+_HOMES = {"LocalEmbedder": "local", "resolve_embedder": "resolve"}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

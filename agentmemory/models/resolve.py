@@ -1,0 +1,39 @@
+"""From what a user writes to the model that is meant.
+
+May import: the other modules of this room, protocols, errors.
+"""
+
+from __future__ import annotations
+
+from agentmemory.errors import ConfigurationError
+from agentmemory.protocols import IEmbedder
+
+
+def resolve_embedder(value: IEmbedder | str | None) -> IEmbedder | None:
+    """Turn the `embedder` argument of a client into an embedder.
+
+    Args:
+        value: An object with the methods of `IEmbedder`, which is returned as it is; `"local"` or
+            `"local/wordllama"` for the embedder of the `local` extra; None for no embedder.
+
+    Returns:
+        The embedder, or None.
+
+    Raises:
+        ConfigurationError: The name is not one of these, or the extra is missing.
+    """
+    if value is None:
+        return None
+    if isinstance(value, str):
+        name = value.strip()
+        if name == "local" or name.startswith("local/"):
+            from agentmemory.models.local import LocalEmbedder
+
+            return LocalEmbedder(name.removeprefix("local").removeprefix("/") or "wordllama")
+        raise ConfigurationError(f"`embedder` {value!r} is unknown; accepted is 'local'")
+    if isinstance(value, IEmbedder):
+        return value
+    raise ConfigurationError(
+        f"`embedder` must be an object with `embed` and `fingerprint`, a model name or None, "
+        f"not {value!r}"
+    )

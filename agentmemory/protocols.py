@@ -11,11 +11,30 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, runtime_checkable
 
+from agentmemory.records import ScopedRecord, ThreadRecord
+from agentmemory.requests import (
+    Candidate,
+    CandidateQuery,
+    Deletion,
+    Expectation,
+    JobDraft,
+    ListQuery,
+    Neighbourhood,
+    Page,
+    RecordChanges,
+    RecordFilter,
+    StoreStats,
+    ThreadChanges,
+    ThreadQuery,
+    ThreadTail,
+)
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
     FloatMatrix = npt.NDArray[np.float32]
+    FloatVector = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,4 +187,168 @@ class Clock(Protocol):
 
     def now(self) -> datetime:
         """Return the current time, aware, in UTC."""
+        ...
+
+
+class MemoryStore(Protocol):
+    """Keeps threads, records and everything derived from them.
+
+    One method is one unit of work: a single transaction in a single round trip. A write and
+    the index rows and jobs it causes are one transaction. Every method may raise `StoreError`
+    and, once closed, `ClosedError`. A store enforces the scope of a `RecordFilter` itself, on
+    every path.
+    """
+
+    @property
+    def store_id(self) -> str:
+        """The id that tells apart several stores in one database."""
+        ...
+
+    async def open(self) -> None:
+        """Connect, and check, create or migrate the schema as the policy says."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of the database; may be called twice."""
+        ...
+
+    async def claim_embedder(self, fingerprint: EmbedderFingerprint) -> None:
+        """Tie the store to an embedder, or check that it is the one it is tied to.
+
+        Raises:
+            EmbedderMismatchError: The stored vectors are another embedder's.
+        """
+        ...
+
+    async def stats(self, now: datetime) -> StoreStats:
+        """Count what is stored."""
+        ...
+
+    async def add_thread(self, thread: ThreadRecord) -> ThreadRecord:
+        """Store a new thread.
+
+        Raises:
+            ConflictError: The id is taken.
+        """
+        ...
+
+    async def get_thread(self, thread_id: str) -> ThreadRecord:
+        """Return a thread.
+
+        Raises:
+            NotFoundError: There is none.
+        """
+        ...
+
+    async def update_thread(
+        self, thread_id: str, changes: ThreadChanges, *, now: datetime
+    ) -> ThreadRecord:
+        """Change what `changes` names of a thread.
+
+        Raises:
+            NotFoundError: There is none.
+        """
+        ...
+
+    async def delete_thread(self, thread_id: str, *, now: datetime) -> Deletion:
+        """Delete a thread and every record in it."""
+        ...
+
+    async def list_threads(self, query: ThreadQuery) -> Page[ThreadRecord]:
+        """Return one page of threads."""
+        ...
+
+    async def add_records(
+        self,
+        records: Sequence[ScopedRecord],
+        *,
+        vectors: Mapping[str, FloatVector] | None = None,
+        tail: ThreadTail | None = None,
+        jobs: Sequence[JobDraft] = (),
+    ) -> tuple[ScopedRecord, ...]:
+        """Store new records, their index rows and jobs; all or nothing.
+
+        Args:
+            records: Complete but for `seq`, which the store assigns in this order.
+            vectors: Unit vectors by record id.
+            tail: What the writer saw as the last message when it made the vectors.
+            jobs: Background work to store with them.
+
+        Raises:
+            ConflictError: An id is taken, or the tail has moved.
+            NotFoundError: A record names a thread that does not exist.
+        """
+        ...
+
+    async def list_records(self, query: ListQuery) -> Page[ScopedRecord]:
+        """Return one page of records; pages never skip or repeat a record."""
+        ...
+
+    async def get_records(self, record_filter: RecordFilter) -> tuple[ScopedRecord, ...]:
+        """Return the records of `record_filter.ids` that the filter lets through, in that order."""
+        ...
+
+    async def neighbourhood(self, record_filter: RecordFilter) -> Neighbourhood:
+        """Return the message of `record_filter.ids` with the turns around it in its thread.
+
+        Raises:
+            NotFoundError: No such record in that scope.
+        """
+        ...
+
+    async def thread_tail(self, thread_id: str) -> ScopedRecord | None:
+        """Return the last message of a thread, or None."""
+        ...
+
+    async def update_record(
+        self,
+        record_filter: RecordFilter,
+        changes: RecordChanges,
+        *,
+        now: datetime,
+        expects: Sequence[Expectation] = (),
+        vectors: Mapping[str, FloatVector] | None = None,
+        jobs: Sequence[JobDraft] = (),
+    ) -> ScopedRecord:
+        """Change what `changes` names of the record of `record_filter.ids`.
+
+        A vector that the change makes stale and that `vectors` does not renew is dropped.
+
+        Raises:
+            NotFoundError: No such record in that scope.
+            ConflictError: An expectation does not hold any more.
+        """
+        ...
+
+    async def delete_records(
+        self,
+        record_filter: RecordFilter,
+        *,
+        now: datetime,
+        expects: Sequence[Expectation] = (),
+        vectors: Mapping[str, FloatVector] | None = None,
+    ) -> Deletion:
+        """Delete the records the filter lets through, with all that was derived from them.
+
+        Raises:
+            ConflictError: An expectation does not hold any more.
+        """
+        ...
+
+    async def put_vectors(
+        self, vectors: Mapping[str, FloatVector], *, expects: Sequence[Expectation] = ()
+    ) -> None:
+        """Renew vectors of stored records.
+
+        Raises:
+            ConflictError: An expectation does not hold any more.
+        """
+        ...
+
+    async def candidates(self, query: CandidateQuery) -> tuple[Candidate, ...]:
+        """Run both arms of a search and return the union, each with the scores of both."""
+        ...
+
+    async def actors(self, record_filter: RecordFilter) -> tuple[str, ...]:
+        """Return the names of the speakers in a scope, sorted."""
         ...

@@ -1,0 +1,294 @@
+"""Units of work: what callers hand a store, and the raw answers it hands back.
+
+A store answers each of these in one round trip. May import records, scope and errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
+
+from agentmemory.records import RECORD_TYPES, RecordStatus, RecordType, ScopedRecord, Tier
+from agentmemory.scope import NOT_SET_MARKER, NotSet, OptionalId, ScopeFilter
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    FloatVector = npt.NDArray[np.float32]
+
+T = TypeVar("T")
+
+MAX_LIST_LIMIT: Final = 1000
+"""Most items one page may hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryTerm:
+    """One analysed word of a query; `prefix` matches every token that starts with it."""
+
+    text: str
+    prefix: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordFilter:
+    """Which records may be seen at all; applied before anything is ranked.
+
+    Args:
+        scope: The resolved scope.
+        now: Records that expired at or before this time do not exist.
+        record_types: Only these types; None for all.
+        include_invalid: Whether records with status `invalid` are seen.
+        metadata: A metadata filter in the caller's form, already validated; None for all.
+        tiers: Only these tiers; None for all but `archived` and `deprecated`.
+        event_after: Effective time (event time, else creation) at or after this.
+        event_before: Effective time before this.
+        created_after: Stored at or after this.
+        created_before: Stored before this.
+        valid_at: True at this time: `valid_from <= t < valid_to`, open ends allowed.
+        known_at: Stored at or before this time.
+        ids: Only these ids; None for all.
+        exclude_ids: Not these ids.
+    """
+
+    scope: ScopeFilter
+    now: datetime
+    record_types: tuple[RecordType, ...] | None = None
+    include_invalid: bool = True
+    metadata: Mapping[str, Any] | None = None
+    tiers: tuple[Tier, ...] | None = None
+    event_after: datetime | None = None
+    event_before: datetime | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    valid_at: datetime | None = None
+    known_at: datetime | None = None
+    ids: tuple[str, ...] | None = None
+    exclude_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CandidateQuery:
+    """What the two arms of a search look for.
+
+    Args:
+        filter: Which records take part.
+        pool: How many records each arm brings, best first.
+        terms: Words for the lexical arm; empty switches it off.
+        vector: The query's unit vector for the vector arm; None switches it off.
+        actor_terms: Words of the query that may name a speaker.
+    """
+
+    filter: RecordFilter
+    pool: int
+    terms: tuple[QueryTerm, ...] = ()
+    vector: FloatVector | None = None
+    actor_terms: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A record that an arm brought, with what both arms say of it.
+
+    Args:
+        record: The record.
+        lexical: BM25 of its best chunk, 0.0 when no word matches; None without a lexical arm.
+        cosine: Cosine similarity to the query; None without a vector arm or a stored vector.
+        lexical_rank: Its place in the lexical arm, from 1; None if that arm did not bring it.
+        vector_rank: Its place in the vector arm, from 1; None if that arm did not bring it.
+        actor_match: Whether the query names its speaker.
+        scope_matches: How many preferred (not exact) dimensions of the scope it matches.
+    """
+
+    record: ScopedRecord
+    lexical: float | None = None
+    cosine: float | None = None
+    lexical_rank: int | None = None
+    vector_rank: int | None = None
+    actor_match: bool = False
+    scope_matches: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """What a writer has seen; the write is refused with `ConflictError` if it changed.
+
+    Args:
+        record_id: The record that was read.
+        revision: Its revision then; None if it must not exist.
+    """
+
+    record_id: str
+    revision: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadTail:
+    """The last message of a thread as a writer saw it; None if there was none."""
+
+    thread_id: str
+    last_message_id: str | None
+    last_revision: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDraft:
+    """Background work to be stored together with what causes it.
+
+    Args:
+        id: Unique in its store; makes enqueueing idempotent.
+        kind: What is to be done.
+        thread_id: Jobs of one thread run in order.
+        payload: JSON-like values for the worker.
+    """
+
+    id: str
+    kind: str
+    thread_id: str | None
+    payload: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordChanges:
+    """New values for fields of one record; what is `NOT_SET_MARKER` stays as it is."""
+
+    content: str | NotSet = NOT_SET_MARKER
+    metadata: Mapping[str, Any] | NotSet = NOT_SET_MARKER
+    status: RecordStatus | NotSet = NOT_SET_MARKER
+    invalidation_reason: str | None | NotSet = NOT_SET_MARKER
+    compressed: str | None | NotSet = NOT_SET_MARKER
+    tier: Tier | NotSet = NOT_SET_MARKER
+    layer: Any = NOT_SET_MARKER
+    tags: tuple[str, ...] | NotSet = NOT_SET_MARKER
+    confidence: float | NotSet = NOT_SET_MARKER
+    stability: Any = NOT_SET_MARKER
+    trust: str | None | NotSet = NOT_SET_MARKER
+    event_time: datetime | None | NotSet = NOT_SET_MARKER
+    valid_from: datetime | None | NotSet = NOT_SET_MARKER
+    valid_to: datetime | None | NotSet = NOT_SET_MARKER
+    expires_at: datetime | None | NotSet = NOT_SET_MARKER
+    sources: tuple[str, ...] | NotSet = NOT_SET_MARKER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadChanges:
+    """New values for fields of one thread; what is `NOT_SET_MARKER` stays as it is."""
+
+    metadata: Mapping[str, Any] | NotSet = NOT_SET_MARKER
+    config: Mapping[str, Any] | NotSet = NOT_SET_MARKER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deletion:
+    """What a delete removed.
+
+    Args:
+        counts: Rows removed by kind ("message", "fact", "link", "thread", …); zeros left out.
+        stale: Ids of surviving messages whose vector was dropped because a neighbour went.
+    """
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    stale: tuple[str, ...] = ()
+
+    @property
+    def records(self) -> int:
+        """How many records were removed."""
+        return sum(self.counts.get(kind, 0) for kind in RECORD_TYPES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreStats:
+    """What a store holds.
+
+    Args:
+        records: Number of unexpired records by type; types without records are left out.
+        threads: Number of threads.
+        chunks: Number of index chunks.
+        vectors: Number of vectors.
+        links: Number of links.
+        jobs: Number of jobs by state.
+        size_bytes: Size of the database; None if it cannot be told.
+        schema_version: Version of the schema.
+        embedder: Name of the embedder the vectors come from; None without vectors.
+    """
+
+    records: Mapping[str, int]
+    threads: int
+    chunks: int
+    vectors: int
+    links: int
+    jobs: Mapping[str, int]
+    size_bytes: int | None
+    schema_version: int
+    embedder: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadQuery:
+    """One page of a listing of threads.
+
+    Args:
+        user_id: Only threads of this user (None: without a user); omitted for all.
+        agent_id: Likewise for the agent.
+        metadata: A metadata filter in the caller's form, already validated; None for all.
+        limit: Most threads on the page.
+        descending: Newest first.
+        after: The cursor of the page before; None for the first page.
+    """
+
+    user_id: OptionalId = NOT_SET_MARKER
+    agent_id: OptionalId = NOT_SET_MARKER
+    metadata: Mapping[str, Any] | None = None
+    limit: int = 100
+    descending: bool = False
+    after: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbourhood:
+    """A message with the turns around it in its thread."""
+
+    record: ScopedRecord
+    previous: ScopedRecord | None = None
+    following: ScopedRecord | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListQuery:
+    """One page of a listing.
+
+    Args:
+        filter: Which records are listed.
+        limit: Most records on the page.
+        order: "created" (order of writing) or "event" (effective time, then writing).
+        descending: Newest first.
+        after: The cursor of the page before; None for the first page.
+    """
+
+    filter: RecordFilter
+    limit: int = 100
+    order: Literal["created", "event"] = "created"
+    descending: bool = False
+    after: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page(Generic[T], Sequence[T]):
+    """One page of a listing; a sequence of its items.
+
+    Args:
+        items: The items, in order.
+        next_cursor: Pass as `cursor` to get the page that follows; None on the last one.
+    """
+
+    items: tuple[T, ...]
+    next_cursor: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.items[index]

@@ -1,0 +1,116 @@
+"""One command for what CI runs: `nox -s tests`; the other sessions are its parts and the rest.
+
+Every session makes its own environment from PyPI and takes nothing else from the machine.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2025.5"
+nox.options.sessions = ["tests"]
+# virtualenv carries its own pip, so a Python without ensurepip (Debian's) will do.
+nox.options.default_venv_backend = "virtualenv"
+nox.options.error_on_external_run = True
+# An environment made for another revision of the project proves nothing about this one.
+nox.options.reuse_existing_virtualenvs = False
+
+ROOT = Path(__file__).parent
+TYPED = ("agentmemory", "benchmarks", "tests", "noxfile.py")
+
+# `pyright[nodejs]` brings pyright and node as wheels; these keep it from looking anything up.
+PYRIGHT_ENV = {"PYRIGHT_PYTHON_IGNORE_WARNINGS": "1", "PYRIGHT_PYTHON_GLOBAL_NODE": "0"}
+
+
+def isolate(session: nox.Session) -> None:
+    """Keep packages of the caller's own Python out of the session."""
+    session.env["PYTHONPATH"] = ""
+    session.env["PYTHONNOUSERSITE"] = "1"
+
+
+def install_dev(session: nox.Session) -> None:
+    """Install the package as developers do, with everything the gates need."""
+    isolate(session)
+    session.install("-e", ".[dev]")
+
+
+def run_lint(session: nox.Session) -> None:
+    """Check style, formatting, import contracts and spelling."""
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("lint-imports", "--no-logo")
+    session.run("codespell")
+
+
+def run_types(session: nox.Session) -> None:
+    """Check types: mypy on everything, pyright on the package."""
+    session.run("mypy", *(name for name in TYPED if (ROOT / name).exists()))
+    session.run("pyright", env=PYRIGHT_ENV)
+
+
+def run_docs(session: nox.Session) -> None:
+    """Build the documentation; a warning is an error."""
+    session.run("sphinx-build", "-W", "--keep-going", "-n", "-b", "html", "docs", "docs/_build")
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Run all that CI runs; arguments go to pytest and then only pytest runs."""
+    install_dev(session)
+    if session.posargs:
+        session.run("pytest", *session.posargs)
+        return
+    run_lint(session)
+    run_types(session)
+    run_docs(session)
+    session.run("pytest")
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check style, formatting, import contracts and spelling."""
+    install_dev(session)
+    run_lint(session)
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Check types: mypy on everything, pyright on the package."""
+    install_dev(session)
+    run_types(session)
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Build the documentation into docs/_build; a warning is an error."""
+    install_dev(session)
+    run_docs(session)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Run a benchmark: `nox -s bench -- benchmarks/NAME.py --its-options`."""
+    install_dev(session)
+    if not session.posargs:
+        scripts = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("benchmarks/*.py"))
+        session.error(f"name a benchmark after `--`: {', '.join(scripts)}")
+    session.run("python", *session.posargs)
+
+
+@nox.session
+def wheel(session: nox.Session) -> None:
+    """Build the wheel, install it alone, and use it from outside the checkout."""
+    isolate(session)
+    session.install("build")
+    with tempfile.TemporaryDirectory() as directory:
+        session.run("python", "-m", "build", "--wheel", "--outdir", directory, str(ROOT))
+        built = next(Path(directory).glob("*.whl"))
+        session.install(str(built))
+        smoke = shutil.copy(ROOT / "tests" / "smoke.py", directory)
+        session.chdir(directory)
+        session.run("python", "-I", os.fspath(smoke))

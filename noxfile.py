@@ -65,6 +65,7 @@ def tests(session: nox.Session) -> None:
     if session.posargs:
         session.run("pytest", *session.posargs)
         return
+    session.notify("wheel")
     run_lint(session)
     run_types(session)
     run_docs(session)
@@ -106,9 +107,8 @@ def bench(session: nox.Session) -> None:
 def wheel(session: nox.Session) -> None:
     """Build the wheel, install it alone, and use it from outside the checkout."""
     isolate(session)
-    session.install("build")
     with tempfile.TemporaryDirectory() as directory:
-        session.run("python", "-m", "build", "--wheel", "--outdir", directory, str(ROOT))
+        session.run("python", "-m", "pip", "wheel", "--no-deps", "-w", directory, str(ROOT))
         built = next(Path(directory).glob("*.whl"))
         session.install(str(built))
         smoke = shutil.copy(ROOT / "tests" / "smoke.py", directory)

@@ -65,11 +65,11 @@ def tests(session: nox.Session) -> None:
     if session.posargs:
         session.run("pytest", *session.posargs)
         return
-    session.notify("wheel")
     run_lint(session)
     run_types(session)
     run_docs(session)
     session.run("pytest")
+    session.notify("wheel")
 
 
 @nox.session

@@ -9,7 +9,8 @@
     │   ├── ScopeError                       a scope is missing, ambiguous or refused
     │   └── FilterError                      a metadata filter that has no meaning
     ├── NotFoundError (LookupError)          no such thing in the scope that was given
-    ├── ConflictError                        duplicate id, or somebody else wrote first
+    ├── ConflictError                        an id that is taken
+    │   └── StaleReadError                   somebody else wrote between read and write
     ├── ClosedError (RuntimeError)           used after `close()`
     ├── UsageError (RuntimeError)            called from a place that cannot work
     ├── StoreError                           the database
@@ -95,9 +96,16 @@ class NotFoundError(AgentMemoryError, LookupError):
 
 
 class ConflictError(AgentMemoryError):
-    """A duplicate id, or another writer came first."""
+    """An id that is taken, or a write that collides with another."""
 
     code = "conflict"
+
+
+class StaleReadError(ConflictError):
+    """What was read has changed before the write that rests on it; read again and retry."""
+
+    code = "stale_read"
+    retryable = True
 
 
 class ClosedError(AgentMemoryError, RuntimeError):

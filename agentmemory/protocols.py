@@ -220,6 +220,10 @@ class MemoryStore(Protocol):
         """
         ...
 
+    async def replace_embedder(self, fingerprint: EmbedderFingerprint) -> None:
+        """Drop every vector and tie the store to another embedder."""
+        ...
+
     async def stats(self, now: datetime) -> StoreStats:
         """Count what is stored."""
         ...
@@ -275,7 +279,8 @@ class MemoryStore(Protocol):
             jobs: Background work to store with them.
 
         Raises:
-            ConflictError: An id is taken, or the tail has moved.
+            ConflictError: An id is taken.
+            StaleReadError: The tail has moved.
             NotFoundError: A record names a thread that does not exist.
         """
         ...
@@ -316,7 +321,7 @@ class MemoryStore(Protocol):
 
         Raises:
             NotFoundError: No such record in that scope.
-            ConflictError: An expectation does not hold any more.
+            StaleReadError: An expectation does not hold any more.
         """
         ...
 
@@ -331,7 +336,7 @@ class MemoryStore(Protocol):
         """Delete the records the filter lets through, with all that was derived from them.
 
         Raises:
-            ConflictError: An expectation does not hold any more.
+            StaleReadError: An expectation does not hold any more.
         """
         ...
 
@@ -341,7 +346,7 @@ class MemoryStore(Protocol):
         """Renew vectors of stored records.
 
         Raises:
-            ConflictError: An expectation does not hold any more.
+            StaleReadError: An expectation does not hold any more.
         """
         ...
 

@@ -1,7 +1,7 @@
 """The analyzer: text in, search tokens out; the same tokens for every store.
 
 A store only matches finished tokens, so a keyword finds the same records everywhere. May import
-errors and the stop word list; PyStemmer is imported at the first word that needs it.
+errors, requests and the stop word list; PyStemmer is imported at the first word that needs it.
 
 What happens to a text:
 
@@ -21,12 +21,12 @@ import re
 import threading
 import unicodedata
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from typing import Any, Final, Protocol, cast
 
 from agentmemory.errors import ValidationError
+from agentmemory.requests import QueryTerm
 from agentmemory.text.stop_words import ENGLISH_STOP_WORDS
 
 ANALYZER_VERSION: Final = 1
@@ -108,14 +108,6 @@ _GLUED_PLUS = re.compile(r"([^\W\d_]+\+\+)(?=[^\W_])")
 
 class _Stemmer(Protocol):
     def stemWord(self, word: str, /) -> str: ...  # noqa: N802  (the name is PyStemmer's)
-
-
-@dataclass(frozen=True, slots=True)
-class QueryTerm:
-    """One thing to look for: a token, or with `prefix` any token that starts with it."""
-
-    text: str
-    prefix: bool = False
 
 
 class _Characters(dict[int, str]):

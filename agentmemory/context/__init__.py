@@ -1,0 +1,1 @@
+"""Summaries and context cards; may import retrieval, stores and below."""

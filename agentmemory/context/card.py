@@ -1,0 +1,437 @@
+"""Context cards: the right records of a scope, compact, in a fixed order, XML-safe.
+
+The search for each requested type, for all memory-like records and for the thread's messages
+runs in one fan-out and shares one analysed and embedded query. May import retrieval, stores,
+text and below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import anyio
+
+from agentmemory.checks import check_bool, check_int, check_text
+from agentmemory.config import SearchStrategy
+from agentmemory.context.summary import DEFAULT_SUMMARY_TOKENS, transcript_summary
+from agentmemory.errors import ValidationError
+from agentmemory.protocols import Clock, MemoryStore, TokenCounter
+from agentmemory.records import MEMORY_TYPES, Record, RecordStatus, RecordType, ScopedRecord
+from agentmemory.requests import Candidate, ListQuery, RecordFilter
+from agentmemory.results import (
+    CardExplanation,
+    ContextCard,
+    SearchResult,
+    SearchResultFormatConfig,
+    StageTrace,
+    Summary,
+    result_node,
+)
+from agentmemory.retrieval.request import MAX_RESULTS, SearchRequest
+from agentmemory.retrieval.search import PreparedQuery, Ranked, Searcher
+from agentmemory.scope import NOT_SET_MARKER, DimensionMatch, NotSet, ScopeFilter
+from agentmemory.stores.filters import parse_filter
+from agentmemory.text.xml import Node, render
+
+CARD_RECORD_TYPES: Final[tuple[RecordType, ...]] = (*MEMORY_TYPES, "message")
+"""The types a minimum can be asked for."""
+
+DEFAULT_MAX_RELEVANT_RESULTS: Final = 5
+DEFAULT_FALLBACK_MESSAGES: Final = 5
+MAX_RECENT_MESSAGES: Final = 1000
+
+CARD_FORMAT: Final = SearchResultFormatConfig(
+    show_record_id=False,
+    show_thread_id=False,
+    show_distance=False,
+    show_timestamp=True,
+    show_role=True,
+    show_user_id=False,
+    show_agent_id=False,
+    show_status=False,
+    show_metadata=False,
+    include_invalid_results=True,
+)
+"""What a card shows of each record; an invalid record shows its status all the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardRequest:
+    """A checked request for a card.
+
+    Args:
+        query: What to search for; None: the latest user message.
+        max_relevant_results: Most relevant records; omitted: 5, or the sum of the minima if
+            that is more. 0: none.
+        min_relevant_results_by_type: How many records of a type to look for first, best effort.
+        max_recent_messages: How many of the last messages to show.
+        except_last_messages: Leave out this many of the last messages everywhere: the caller
+            shows them itself.
+        fallback_message_count: How many messages stand in for a summary.
+        metadata_filter: A metadata filter on the relevant records.
+        include_invalid_results: Whether records with status `invalid` may be relevant.
+        token_budget: Hard limit of the relevant section in tokens; None or not positive: off.
+        soft_token_budget: The record that reaches this sum is the last; likewise.
+        format_config: What to show of each record, over the card's defaults.
+
+    Raises:
+        ValidationError: An argument is not as described.
+    """
+
+    query: str | None = None
+    max_relevant_results: int | NotSet = NOT_SET_MARKER
+    min_relevant_results_by_type: Mapping[str, int] | None = None
+    max_recent_messages: int = 0
+    except_last_messages: int = 0
+    fallback_message_count: int = DEFAULT_FALLBACK_MESSAGES
+    metadata_filter: Mapping[str, Any] | None = None
+    include_invalid_results: bool = True
+    token_budget: int | None = None
+    soft_token_budget: int | None = None
+    format_config: SearchResultFormatConfig | None = None
+
+    def __post_init__(self) -> None:
+        if self.query is not None:
+            check_text(self.query, argument="query")
+        for name in ("max_recent_messages", "except_last_messages", "fallback_message_count"):
+            check_int(getattr(self, name), argument=name, minimum=0, maximum=MAX_RECENT_MESSAGES)
+        if self.except_last_messages and self.max_recent_messages not in (
+            0,
+            self.except_last_messages,
+        ):
+            msg = (
+                f"`max_recent_messages` is {self.max_recent_messages} while "
+                f"`except_last_messages` is {self.except_last_messages}; accepted: 0 or the same"
+            )
+            raise ValidationError(msg, argument="max_recent_messages")
+        parse_filter(self.metadata_filter)
+        check_bool(self.include_invalid_results, argument="include_invalid_results")
+        for name in ("token_budget", "soft_token_budget"):
+            value = getattr(self, name)
+            if value is not None:
+                check_int(value, argument=name)
+        _check_minima(self.min_relevant_results_by_type, self.max_relevant_results)
+
+    @property
+    def minima(self) -> dict[RecordType, int]:
+        """The minima above zero, in the order given."""
+        given = self.min_relevant_results_by_type or {}
+        return {name: given[name] for name in _known_types(given) if given[name]}
+
+    @property
+    def limit(self) -> int:
+        """Most relevant records."""
+        if self.max_relevant_results is not NOT_SET_MARKER:
+            return int(self.max_relevant_results)
+        return max(DEFAULT_MAX_RELEVANT_RESULTS, sum(self.minima.values()))
+
+
+def _known_types(given: Mapping[str, int]) -> Iterable[RecordType]:
+    by_name = {str(name): name for name in CARD_RECORD_TYPES}
+    return [by_name[name] for name in given if name in by_name]
+
+
+def _check_minima(minima: Any, limit: Any) -> None:
+    if limit is not NOT_SET_MARKER:
+        check_int(limit, argument="max_relevant_results", minimum=0, maximum=MAX_RESULTS)
+    if minima is None:
+        return
+    name = "min_relevant_results_by_type"
+    if not isinstance(minima, Mapping):
+        msg = f"`{name}` must be a mapping of record types to numbers, not {minima!r}"
+        raise ValidationError(msg, argument=name)
+    for key, value in minima.items():
+        if key not in CARD_RECORD_TYPES:
+            msg = f"`{name}` holds {key!r}; accepted: {', '.join(CARD_RECORD_TYPES)}"
+            raise ValidationError(msg, argument=name)
+        check_int(value, argument=f"{name}[{key!r}]", minimum=0, maximum=MAX_RESULTS)
+    total = sum(minima.values())
+    if limit is not NOT_SET_MARKER and total > limit:
+        msg = (
+            f"`{name}` asks for {total} results in all, more than `max_relevant_results` "
+            f"{limit}; raise it or leave it out"
+        )
+        raise ValidationError(msg, argument=name)
+    if total > MAX_RESULTS:
+        msg = f"`{name}` asks for {total} results in all; at most {MAX_RESULTS} are accepted"
+        raise ValidationError(msg, argument=name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardOwner:
+    """Whose card it is: a thread and its scope."""
+
+    thread_id: str
+    user_id: str | None
+    agent_id: str | None
+
+    @property
+    def memories(self) -> ScopeFilter:
+        """Where memory-like records come from: the user and agent, any thread."""
+        return ScopeFilter(
+            user=DimensionMatch(exact=True, value=self.user_id),
+            agent=DimensionMatch(exact=True, value=self.agent_id),
+            thread=DimensionMatch(exact=False, value=self.thread_id),
+        )
+
+    @property
+    def messages(self) -> ScopeFilter:
+        """Where messages come from: this thread only."""
+        return ScopeFilter(
+            user=DimensionMatch(exact=True, value=self.user_id),
+            agent=DimensionMatch(exact=True, value=self.agent_id),
+            thread=DimensionMatch(exact=True, value=self.thread_id),
+        )
+
+
+class CardBuilder:
+    """Builds the cards of one store.
+
+    Args:
+        store: The store.
+        searcher: Searches it.
+        token_counter: Measures the card.
+        clock: Tells what has expired.
+    """
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        searcher: Searcher,
+        *,
+        token_counter: TokenCounter,
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._searcher = searcher
+        self._counter = token_counter
+        self._clock = clock
+
+    async def build(
+        self,
+        owner: CardOwner,
+        request: CardRequest,
+        *,
+        strategy: SearchStrategy,
+        limiter: anyio.CapacityLimiter,
+    ) -> ContextCard:
+        """Build the card of a thread.
+
+        Args:
+            owner: The thread and its scope.
+            request: What is asked for.
+            strategy: Which arms the searches use.
+            limiter: Bounds how many searches run at once.
+        """
+        wanted = max(request.max_recent_messages, request.fallback_message_count, 1)
+        latest = await self._latest(owner, wanted + request.except_last_messages)
+        hidden, visible = _split(latest, request.except_last_messages)
+        recent = (latest if request.max_recent_messages else [])[-request.max_recent_messages :]
+        summary = self._summary(visible, recent, request.fallback_message_count)
+        question = _question(request.query, latest)
+        relevant: list[SearchResult] = []
+        notes: tuple[str, ...] = ()
+        if question and request.limit:
+            shown = {message.id for message in (*recent, *hidden)}
+            if request.query is None:
+                shown.add(_asked_in(latest).id)
+            relevant, notes = await self._relevant(
+                owner, request, question, shown, strategy, limiter
+            )
+        return self._render(question, summary, relevant, recent, notes)
+
+    async def summary(
+        self, owner: CardOwner, *, except_last: int = 0, token_budget: int = DEFAULT_SUMMARY_TOKENS
+    ) -> Summary:
+        """Return the summary of a thread, its last messages left out as asked."""
+        latest = await self._latest(owner, 100 + except_last)
+        _, visible = _split(latest, except_last)
+        return transcript_summary(visible, token_budget=token_budget, counter=self._counter)
+
+    async def _latest(self, owner: CardOwner, count: int) -> list[ScopedRecord]:
+        page = await self._store.list_records(
+            ListQuery(
+                filter=RecordFilter(
+                    scope=owner.messages, now=self._clock.now(), record_types=("message",)
+                ),
+                limit=min(count, MAX_RECENT_MESSAGES),
+                descending=True,
+            )
+        )
+        return list(page.items)[::-1]
+
+    def _summary(
+        self, visible: Sequence[ScopedRecord], recent: Sequence[ScopedRecord], count: int
+    ) -> Summary:
+        shown = {message.id for message in recent}
+        left = [message for message in visible if message.id not in shown]
+        return transcript_summary(
+            left[-count:] if count else (),
+            token_budget=DEFAULT_SUMMARY_TOKENS,
+            counter=self._counter,
+        )
+
+    async def _relevant(
+        self,
+        owner: CardOwner,
+        request: CardRequest,
+        question: str,
+        shown: set[str],
+        strategy: SearchStrategy,
+        limiter: anyio.CapacityLimiter,
+    ) -> tuple[list[SearchResult], tuple[str, ...]]:
+        minima = request.minima
+        spare = len(shown)
+
+        def search(types: tuple[RecordType, ...], count: int) -> SearchRequest:
+            of_messages = types == ("message",)
+            return SearchRequest(
+                query=question,
+                scope=owner.messages if of_messages else owner.memories,
+                max_results=min(count + (spare if of_messages else 0), MAX_RESULTS),
+                record_types=types,
+                metadata_filter=request.metadata_filter,
+                include_invalid_results=request.include_invalid_results,
+                strategy=strategy,
+            )
+
+        requests = [search((name,), count) for name, count in minima.items()]
+        if sum(minima.values()) < request.limit:
+            requests.append(search(MEMORY_TYPES, request.limit))
+            if not minima:
+                requests.append(search(("message",), request.limit))
+        prepared = await self._searcher.prepare(search(MEMORY_TYPES, request.limit))
+        pools = await self._searcher.candidates_of_each(requests, prepared, limiter=limiter)
+        chosen = self._choose(pools, minima, request.limit, shown)
+        results = self._format(self._searcher.results(chosen, prepared), request.format_config)
+        kept = self._searcher.within_budget(
+            results,
+            token_budget=request.token_budget,
+            soft_token_budget=request.soft_token_budget,
+        )
+        return kept, _notes(prepared, len(results) - len(kept))
+
+    def _choose(
+        self,
+        pools: Sequence[Sequence[Candidate]],
+        minima: Mapping[RecordType, int],
+        limit: int,
+        shown: set[str],
+    ) -> list[Ranked]:
+        """Take the minima of each type first, then the best of the rest.
+
+        All candidates are scored together, so that scores of different searches compare.
+        """
+        union: dict[str, Candidate] = {}
+        for pool in pools:
+            for candidate in pool:
+                if candidate.record.id not in shown:
+                    union.setdefault(candidate.record.id, candidate)
+        ranked = self._searcher.fuse(list(union.values()))
+        chosen: list[Ranked] = []
+        for name, count in minima.items():
+            of_type = [item for item in ranked if item.candidate.record.record_type == name]
+            chosen.extend(_marked(item, f"minimum for {name}") for item in of_type[:count])
+        taken = {item.candidate.record.id for item in chosen}
+        fillers: set[str] = set(MEMORY_TYPES) if minima else set(CARD_RECORD_TYPES)
+        for item in ranked:
+            if len(chosen) >= limit:
+                break
+            record = item.candidate.record
+            if record.id not in taken and record.record_type in fillers:
+                chosen.append(_marked(item, "best of the rest"))
+        return chosen[:limit]
+
+    def _format(
+        self, results: Iterable[SearchResult], config: SearchResultFormatConfig | None
+    ) -> list[SearchResult]:
+        base = CARD_FORMAT if config is None else config.over(CARD_FORMAT)
+        invalid = replace(base, show_status=True)
+        return [
+            replace(
+                result,
+                format_config=invalid if result.status is RecordStatus.INVALID else base,
+            )
+            for result in results
+        ]
+
+    def _render(
+        self,
+        question: str,
+        summary: Summary,
+        relevant: Sequence[SearchResult],
+        recent: Sequence[Record],
+        notes: tuple[str, ...],
+    ) -> ContextCard:
+        sections = []
+        if summary.content:
+            sections.append(Node("summary", summary.content))
+        if summary.topics:
+            sections.append(Node("topics", [Node("topic", topic) for topic in summary.topics]))
+        if relevant:
+            sections.append(
+                Node("relevant_information", [result_node(result) for result in relevant])
+            )
+        if recent:
+            sections.append(Node("recent_messages", [_message_node(item) for item in recent]))
+        content = render(Node("context_card", sections)) if sections else ""
+        return ContextCard(
+            content=content,
+            summary=summary.content,
+            topics=summary.topics,
+            relevant_results=tuple(relevant),
+            recent_messages=tuple(recent),
+            explain=CardExplanation(
+                query=question,
+                sections={node.tag: self._counter.count(render(node)) for node in sections},
+                token_count=self._counter.count(content),
+                notes=notes,
+            ),
+        )
+
+
+def _split(
+    latest: Sequence[ScopedRecord], except_last: int
+) -> tuple[Sequence[ScopedRecord], Sequence[ScopedRecord]]:
+    """Return the last messages that are left out, and those before them."""
+    if not except_last:
+        return (), latest
+    return latest[-except_last:], latest[:-except_last]
+
+
+def _asked_in(latest: Sequence[ScopedRecord]) -> ScopedRecord:
+    """Return the latest user message, else the latest of all."""
+    for message in reversed(latest):
+        if message.role == "user":
+            return message
+    return latest[-1]
+
+
+def _question(query: str | None, latest: Sequence[ScopedRecord]) -> str:
+    if query is not None:
+        return query
+    return _asked_in(latest).content if latest else ""
+
+
+def _marked(item: Ranked, reason: str) -> Ranked:
+    return replace(
+        item, stages=(*item.stages, StageTrace(stage="card", score=item.score, reason=reason))
+    )
+
+
+def _notes(prepared: PreparedQuery, dropped: int) -> tuple[str, ...]:
+    if not dropped:
+        return prepared.notes
+    return (*prepared.notes, f"{dropped} relevant results left out by the token budget")
+
+
+def _message_node(message: Record) -> Node:
+    parts = [
+        ("timestamp", message.timestamp),
+        ("role", message.role),
+        ("name", message.actor),
+        ("content", message.content),
+    ]
+    return Node("message", [Node(tag, text) for tag, text in parts if text is not None])

@@ -1,0 +1,234 @@
+"""Verbs on durable memories that the client and its threads share.
+
+Each takes a resolved scope, so that a thread can only reach what is its own. May import parts,
+retrieval, stores and below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from agentmemory.checks import (
+    check_bool,
+    check_choice,
+    check_id,
+    check_int,
+    check_optional_time,
+    check_text,
+)
+from agentmemory.errors import NotFoundError, ValidationError
+from agentmemory.parts import Parts, checked_metadata
+from agentmemory.records import (
+    MEMORY_TYPES,
+    MemoryType,
+    RecordType,
+    ScopedRecord,
+    Stability,
+    new_id,
+)
+from agentmemory.requests import (
+    MAX_LIST_LIMIT,
+    Deletion,
+    ListQuery,
+    Page,
+    RecordChanges,
+    RecordFilter,
+)
+from agentmemory.retrieval.request import check_record_types
+from agentmemory.scope import NOT_SET_MARKER, DimensionMatch, NotSet, OptionalId, ScopeFilter
+from agentmemory.stores.filters import parse_filter
+
+
+def exact_scope(
+    user_id: OptionalId = NOT_SET_MARKER,
+    agent_id: OptionalId = NOT_SET_MARKER,
+    thread_id: OptionalId = NOT_SET_MARKER,
+) -> ScopeFilter:
+    """Return a scope that is exact where an id or a None was given and open elsewhere."""
+
+    def match(value: OptionalId) -> DimensionMatch:
+        if value is NOT_SET_MARKER:
+            return DimensionMatch()
+        return DimensionMatch(exact=True, value=None if value is None else str(value))
+
+    return ScopeFilter(user=match(user_id), agent=match(agent_id), thread=match(thread_id))
+
+
+async def add_memory(
+    parts: Parts,
+    content: str,
+    *,
+    memory_type: MemoryType,
+    memory_id: str | None,
+    user_id: str | None,
+    agent_id: str | None,
+    thread_id: str | None,
+    metadata: Mapping[str, Any] | None,
+    timestamp: Any,
+    stability: Any,
+) -> str:
+    """Store one memory and return its id."""
+    check_text(content, argument="content")
+    check_choice(memory_type, argument="memory_type", choices=MEMORY_TYPES)
+    now = parts.clock.now()
+    record = ScopedRecord(
+        id=new_id() if memory_id is None else check_id(memory_id, argument="memory_id"),
+        record_type=memory_type,
+        content=content,
+        metadata=checked_metadata(metadata),
+        stability=check_stability(stability),
+        event_time=check_optional_time(timestamp, argument="timestamp"),
+        created_at=now,
+        updated_at=now,
+        user_id=user_id,
+        agent_id=agent_id,
+        thread_id=thread_id,
+    )
+    await parts.ready()
+    stored = await parts.recorder.add_memories((record,))
+    return stored[0].id
+
+
+def check_stability(value: Any) -> Stability | None:
+    """Accept None, a `Stability` or its text."""
+    if value is None:
+        return None
+    choices = tuple(item.value for item in Stability)
+    return Stability(check_choice(value, argument="stability", choices=choices))
+
+
+async def get_record(
+    parts: Parts,
+    record_id: str,
+    *,
+    argument: str,
+    scope: ScopeFilter,
+    record_types: tuple[RecordType, ...],
+) -> ScopedRecord:
+    """Return one record of a scope.
+
+    Raises:
+        NotFoundError: No such record of these types in that scope.
+    """
+    record_filter = by_id(parts, record_id, argument=argument, scope=scope, types=record_types)
+    await parts.ready()
+    found = await parts.store.get_records(record_filter)
+    if not found:
+        raise NotFoundError(_missing(record_id, record_types))
+    return found[0]
+
+
+async def update_record(
+    parts: Parts,
+    record_id: str,
+    *,
+    argument: str,
+    scope: ScopeFilter,
+    record_types: tuple[RecordType, ...],
+    content: str | NotSet,
+    metadata: Mapping[str, Any] | None | NotSet,
+    timestamp: Any,
+) -> ScopedRecord:
+    """Change what is given of one record of a scope."""
+    if content is not NOT_SET_MARKER:
+        check_text(content, argument="content")
+    if content is NOT_SET_MARKER and metadata is NOT_SET_MARKER and timestamp is NOT_SET_MARKER:
+        msg = "nothing to change: give `content`, `metadata` or `timestamp`"
+        raise ValidationError(msg, argument="content")
+    changes = RecordChanges(
+        content=content,
+        metadata=NOT_SET_MARKER if metadata is NOT_SET_MARKER else checked_metadata(metadata),
+        event_time=(
+            NOT_SET_MARKER
+            if timestamp is NOT_SET_MARKER
+            else check_optional_time(timestamp, argument="timestamp")
+        ),
+    )
+    record_filter = by_id(parts, record_id, argument=argument, scope=scope, types=record_types)
+    await parts.ready()
+    return await parts.recorder.update(record_filter, changes)
+
+
+async def delete_record(
+    parts: Parts,
+    record_id: str,
+    *,
+    argument: str,
+    scope: ScopeFilter,
+    record_types: tuple[RecordType, ...],
+) -> Deletion:
+    """Delete one record of a scope.
+
+    Raises:
+        NotFoundError: No such record of these types in that scope.
+    """
+    record_filter = by_id(parts, record_id, argument=argument, scope=scope, types=record_types)
+    await parts.ready()
+    deletion = await parts.recorder.delete(record_filter)
+    if not deletion.records:
+        raise NotFoundError(_missing(record_id, record_types))
+    return deletion
+
+
+async def list_records(
+    parts: Parts,
+    *,
+    scope: ScopeFilter,
+    record_types: Any,
+    default_types: tuple[RecordType, ...],
+    metadata_filter: Mapping[str, Any] | None,
+    include_invalid_results: bool,
+    limit: int,
+    cursor: str | None,
+    order: Literal["created", "event"],
+    descending: bool,
+) -> Page[ScopedRecord]:
+    """Return one page of the records of a scope."""
+    types = check_record_types(record_types)
+    unknown = [name for name in types or () if name not in default_types]
+    if unknown:
+        msg = f"`record_types` holds {unknown[0]!r}; accepted: {', '.join(default_types)}"
+        raise ValidationError(msg, argument="record_types")
+    parse_filter(metadata_filter)
+    check_bool(include_invalid_results, argument="include_invalid_results")
+    check_bool(descending, argument="descending")
+    check_int(limit, argument="limit", minimum=1, maximum=MAX_LIST_LIMIT)
+    check_choice(order, argument="order", choices=("created", "event"))
+    query = ListQuery(
+        filter=RecordFilter(
+            scope=scope,
+            now=parts.clock.now(),
+            record_types=types or default_types,
+            include_invalid=include_invalid_results,
+            metadata=metadata_filter,
+        ),
+        limit=limit,
+        order=order,
+        descending=descending,
+        after=cursor,
+    )
+    await parts.ready()
+    return await parts.store.list_records(query)
+
+
+def by_id(
+    parts: Parts,
+    record_id: str,
+    *,
+    argument: str,
+    scope: ScopeFilter,
+    types: tuple[RecordType, ...],
+) -> RecordFilter:
+    """Return the filter that lets one record through."""
+    return RecordFilter(
+        scope=scope,
+        now=parts.clock.now(),
+        record_types=types,
+        ids=(check_id(record_id, argument=argument),),
+    )
+
+
+def _missing(record_id: str, record_types: tuple[RecordType, ...]) -> str:
+    kind = "message" if record_types == ("message",) else "memory"
+    return f"there is no {kind} {record_id!r} in this scope"

@@ -1,0 +1,217 @@
+"""The parts one client is made of, and their common life; shared with its threads and store.
+
+May import context, retrieval, stores, models and below.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+
+from agentmemory.config import SchemaPolicy, SearchStrategy
+from agentmemory.context.card import CardBuilder
+from agentmemory.errors import ClosedError, ConfigurationError, ValidationError
+from agentmemory.protocols import Clock, IEmbedder, MemoryStore, TokenCounter
+from agentmemory.retrieval.recorder import Recorder
+from agentmemory.retrieval.request import check_strategy
+from agentmemory.retrieval.search import Searcher
+from agentmemory.retrieval.vectorizer import Vectorizer
+from agentmemory.scope import NOT_SET_MARKER, NotSet
+from agentmemory.text.tokens import default_token_counter
+
+_SQLITE_URL: Final = "sqlite:///"
+_logger = logging.getLogger("agentmemory")
+
+
+class SystemClock:
+    """The clock of the machine."""
+
+    def now(self) -> datetime:
+        """Return the current time in UTC."""
+        return datetime.now(UTC)
+
+
+class Parts:
+    """What a client, its threads and its store handle share.
+
+    Args:
+        store: The store; opened on first need.
+        embedder: The embedder, None for lexical search, omitted for the local one if its extra
+            is installed.
+        strategy: Which arms a search uses.
+        token_counter: Measures results and cards; None for the default.
+        clock: Tells the time; None for the machine's.
+    """
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        *,
+        embedder: IEmbedder | str | NotSet | None,
+        strategy: SearchStrategy,
+        token_counter: TokenCounter | None,
+        clock: Clock | None,
+    ) -> None:
+        self.store = store
+        self.strategy = check_strategy(strategy)
+        self.clock: Clock = clock or SystemClock()
+        self.counter: TokenCounter = token_counter or default_token_counter()
+        model = resolve_embedder_option(embedder, self.strategy)
+        self.vectorizer = Vectorizer(model, store)
+        self.searcher = Searcher(
+            store, self.vectorizer, token_counter=self.counter, clock=self.clock
+        )
+        self.recorder = Recorder(store, self.vectorizer, self.clock)
+        self.cards = CardBuilder(
+            store, self.searcher, token_counter=self.counter, clock=self.clock
+        )
+        self._opening = anyio.Lock()
+        self._open = False
+        self._closed = False
+
+    async def ready(self) -> None:
+        """Open the store on first need.
+
+        Raises:
+            ClosedError: The client was closed.
+        """
+        self.check_open()
+        if self._open:
+            return
+        async with self._opening:
+            self.check_open()
+            if not self._open:
+                await self.store.open()
+                self._open = True
+
+    def check_open(self) -> None:
+        """Raise `ClosedError` after `close`."""
+        if self._closed:
+            msg = "this memory is closed; open a new one"
+            raise ClosedError(msg)
+
+    async def close(self) -> None:
+        """Close the store; may be called twice."""
+        self._closed = True
+        async with self._opening:
+            if self._open:
+                self._open = False
+                await self.store.close()
+
+
+def resolve_embedder_option(
+    embedder: IEmbedder | str | NotSet | None, strategy: SearchStrategy
+) -> IEmbedder | None:
+    """Return the embedder that is meant; say so once when search stays lexical.
+
+    Raises:
+        ConfigurationError: There is none although the strategy needs it, or it is unknown.
+    """
+    from agentmemory.models import resolve_embedder
+
+    if strategy is SearchStrategy.KEYWORD and embedder is NOT_SET_MARKER:
+        return None
+    if embedder is NOT_SET_MARKER:
+        installed = importlib.util.find_spec("wordllama") is not None
+        chosen = resolve_embedder("local") if installed else None
+    else:
+        chosen = resolve_embedder(embedder)  # type: ignore[arg-type]
+    if chosen is None:
+        if strategy is SearchStrategy.VECTOR:
+            msg = (
+                "`search_strategy` is VECTOR but there is no embedder; pass `embedder`, install "
+                'the extra with `pip install -e ".[local]"`, or use HYBRID or KEYWORD'
+            )
+            raise ConfigurationError(msg)
+        _say_lexical(asked=embedder is None)
+    return chosen
+
+
+_said: set[str] = set()
+
+
+def _say_lexical(*, asked: bool) -> None:
+    if asked or "lexical" in _said:
+        return
+    _said.add("lexical")
+    _logger.warning(
+        "no embedder: search matches words only; install the local one with "
+        'pip install -e ".[local]" or pass `embedder` (embedder=None silences this)'
+    )
+
+
+def open_store(
+    connection: Any,
+    store: MemoryStore | None,
+    *,
+    schema_policy: SchemaPolicy | NotSet,
+    memory_store_id: str | NotSet,
+) -> MemoryStore:
+    """Return the store that is meant by the options of a client.
+
+    Raises:
+        ConfigurationError: Both or neither of `connection` and `store`, an option that does not
+            go with `store`, or a connection of an unknown kind.
+    """
+    if store is not None:
+        given = {
+            "connection": connection is not None,
+            "schema_policy": schema_policy is not NOT_SET_MARKER,
+            "memory_store_id": memory_store_id is not NOT_SET_MARKER,
+        }
+        clashing = [name for name, is_given in given.items() if is_given]
+        if clashing:
+            msg = f"`store` was given together with `{clashing[0]}`; give one or the other"
+            raise ConfigurationError(msg)
+        return store
+    from agentmemory.stores.sqlite.store import SqliteStore
+
+    options: dict[str, Any] = {}
+    if schema_policy is not NOT_SET_MARKER:
+        options["schema_policy"] = schema_policy
+    if memory_store_id is not NOT_SET_MARKER:
+        options["memory_store_id"] = memory_store_id
+    return SqliteStore(sqlite_path(connection), **options)
+
+
+def sqlite_path(connection: Any) -> str:
+    """Return the file a connection argument names.
+
+    Raises:
+        ConfigurationError: It is no path, no `sqlite:///` URL and not ":memory:".
+    """
+    accepted = 'a path, "sqlite:///path", ":memory:", or `store=`'
+    if isinstance(connection, os.PathLike):
+        return os.fspath(Path(connection))
+    if not isinstance(connection, str) or not connection.strip():
+        msg = f"`connection` is {connection!r}; accepted: {accepted}"
+        raise ConfigurationError(msg)
+    if connection.startswith(_SQLITE_URL):
+        return connection.removeprefix(_SQLITE_URL) or ":memory:"
+    if "://" in connection:
+        msg = f"`connection` is {connection!r}: this kind of URL is not known; accepted: {accepted}"
+        raise ConfigurationError(msg)
+    return connection
+
+
+def checked_metadata(metadata: Any) -> dict[str, Any]:
+    """Accept metadata, None meaning none.
+
+    Raises:
+        ValidationError: It cannot be stored as JSON.
+    """
+    from agentmemory.stores.metadata import validate_metadata
+
+    if metadata is None:
+        return {}
+    if not isinstance(metadata, Mapping):
+        msg = f"`metadata` must be a mapping, not {type(metadata).__name__}: {metadata!r}"
+        raise ValidationError(msg, argument="metadata")
+    return validate_metadata(metadata)

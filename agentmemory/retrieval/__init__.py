@@ -1,0 +1,1 @@
+"""From a query to ranked, explained results; may import stores, models, text and below."""

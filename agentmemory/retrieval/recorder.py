@@ -1,0 +1,244 @@
+"""Writes records so that retrieval finds them: vectors made before, neighbours seen alike.
+
+A message's vector rests on the turn before it, which another writer may change between the
+reading, the embedding and the writing. Each write carries what was seen; when that has changed
+it is read and embedded again. May import stores, models, text and below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from typing import Final, TypeVar
+
+from agentmemory.errors import StaleReadError
+from agentmemory.protocols import Clock, MemoryStore
+from agentmemory.records import ScopedRecord, Tier
+from agentmemory.requests import (
+    Deletion,
+    Expectation,
+    JobDraft,
+    ListQuery,
+    Neighbourhood,
+    RecordChanges,
+    RecordFilter,
+    ThreadTail,
+)
+from agentmemory.retrieval.vectorizer import Passage, Vectorizer, passages_of
+from agentmemory.scope import NOT_SET_MARKER, ScopeFilter
+
+R = TypeVar("R")
+
+ATTEMPTS: Final = 8
+"""How often a write is tried anew when what it rests on changes meanwhile."""
+
+_REEMBED_BATCH: Final = 128
+
+
+class Recorder:
+    """Adds, changes and deletes records of one store.
+
+    Args:
+        store: The store.
+        vectorizer: Makes the vectors.
+        clock: Tells the time of each change.
+    """
+
+    def __init__(self, store: MemoryStore, vectorizer: Vectorizer, clock: Clock) -> None:
+        self._store = store
+        self._vectorizer = vectorizer
+        self._clock = clock
+
+    async def add_messages(
+        self, thread_id: str, records: Sequence[ScopedRecord], *, jobs: Sequence[JobDraft] = ()
+    ) -> tuple[ScopedRecord, ...]:
+        """Append messages to a thread."""
+        if not records:
+            return ()
+        if not self._vectorizer.is_available:
+            return await self._store.add_records(records, jobs=jobs)
+        pairs = [(record.id, record.content) for record in records]
+
+        async def attempt() -> tuple[ScopedRecord, ...]:
+            tail = await self._store.thread_tail(thread_id)
+            seen = ThreadTail(
+                thread_id=thread_id,
+                last_message_id=None if tail is None else tail.id,
+                last_revision=None if tail is None else tail.revision,
+            )
+            vectors = await self._vectorizer.record_vectors(
+                passages_of(pairs, None if tail is None else tail.content)
+            )
+            return await self._store.add_records(
+                records, vectors=vectors, tail=None if vectors is None else seen, jobs=jobs
+            )
+
+        return await self._until_unchanged(attempt)
+
+    async def add_memories(
+        self, records: Sequence[ScopedRecord], *, jobs: Sequence[JobDraft] = ()
+    ) -> tuple[ScopedRecord, ...]:
+        """Add records that stand alone."""
+        vectors = await self._vectorizer.record_vectors(
+            [Passage(id=record.id, content=record.content) for record in records]
+        )
+        return await self._store.add_records(records, vectors=vectors, jobs=jobs)
+
+    async def update(
+        self,
+        record_filter: RecordFilter,
+        changes: RecordChanges,
+        *,
+        jobs: Sequence[JobDraft] = (),
+    ) -> ScopedRecord:
+        """Change one record, and what its neighbours hold of it."""
+        now = self._clock.now()
+        if changes.content is NOT_SET_MARKER or not self._vectorizer.is_available:
+            return await self._store.update_record(record_filter, changes, now=now, jobs=jobs)
+        content = str(changes.content)
+
+        async def attempt() -> ScopedRecord:
+            seen = await self._store.neighbourhood(record_filter)
+            passages = [
+                Passage(
+                    id=seen.record.id,
+                    content=content,
+                    previous=None if seen.previous is None else seen.previous.content,
+                )
+            ]
+            if seen.following is not None:
+                passages.append(
+                    Passage(
+                        id=seen.following.id, content=seen.following.content, previous=content
+                    )
+                )
+            vectors = await self._vectorizer.record_vectors(passages)
+            return await self._store.update_record(
+                record_filter,
+                changes,
+                now=now,
+                expects=_expectations(seen),
+                vectors=vectors,
+                jobs=jobs,
+            )
+
+        return await self._until_unchanged(attempt)
+
+    async def delete(self, record_filter: RecordFilter) -> Deletion:
+        """Delete records; vectors that rested on them are made anew."""
+        deletion = await self._store.delete_records(record_filter, now=self._clock.now())
+        await self.refresh(deletion.stale)
+        return deletion
+
+    async def refresh(self, message_ids: Sequence[str]) -> None:
+        """Make the vectors of messages anew from what stands around them now.
+
+        A message that is gone by then, or whose neighbours keep changing, is left out.
+        """
+        if not self._vectorizer.is_available:
+            return
+        for message_id in message_ids:
+            await self._refresh_one(message_id)
+
+    async def _refresh_one(self, message_id: str) -> None:
+        everywhere = RecordFilter(
+            scope=ScopeFilter(), now=self._clock.now(), ids=(message_id,)
+        )
+
+        async def attempt() -> None:
+            if not await self._store.get_records(everywhere):
+                return
+            seen = await self._store.neighbourhood(everywhere)
+            vectors = await self._vectorizer.record_vectors([_passage(seen)])
+            if vectors is not None:
+                await self._store.put_vectors(vectors, expects=_expectations(seen))
+
+        await self._until_unchanged(attempt)
+
+    async def reembed(self, progress: Callable[[int], None] | None = None) -> int:
+        """Make the vectors of every record anew, replacing another embedder's.
+
+        Searches stay possible meanwhile; records without a vector yet are found by words.
+
+        Args:
+            progress: Called with the number of records done so far.
+
+        Returns:
+            How many records have a new vector.
+        """
+        if not await self._vectorizer.fits_store():
+            await self._vectorizer.replace_embedder()
+        done = 0
+        after: str | None = None
+        last: dict[str, ScopedRecord] = {}
+        while True:
+            page = await self._store.list_records(
+                ListQuery(
+                    filter=_everything(self._clock.now()), limit=_REEMBED_BATCH, after=after
+                )
+            )
+            done += await self._reembed_page(page.items, last)
+            if progress is not None:
+                progress(done)
+            if page.next_cursor is None:
+                return done
+            after = page.next_cursor
+
+    async def _reembed_page(
+        self, records: Sequence[ScopedRecord], last: dict[str, ScopedRecord]
+    ) -> int:
+        passages = []
+        expects: dict[str, Expectation] = {}
+        for record in records:
+            previous = None
+            if record.record_type == "message" and record.thread_id is not None:
+                previous = last.get(record.thread_id)
+                last[record.thread_id] = record
+            for seen in (record, previous):
+                if seen is not None:
+                    expects[seen.id] = Expectation(record_id=seen.id, revision=seen.revision)
+            passages.append(
+                Passage(
+                    id=record.id,
+                    content=record.content,
+                    previous=None if previous is None else previous.content,
+                )
+            )
+        vectors = await self._vectorizer.record_vectors(passages)
+        if not vectors:
+            return 0
+        try:
+            await self._store.put_vectors(vectors, expects=tuple(expects.values()))
+        except StaleReadError:
+            # Somebody changed one of the page's records: each is looked at by itself.
+            await self.refresh([record.id for record in records])
+        return len(vectors)
+
+    async def _until_unchanged(self, attempt: Callable[[], Awaitable[R]]) -> R:
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return await attempt()
+            except StaleReadError:
+                continue
+        return await attempt()
+
+
+def _everything(now: datetime) -> RecordFilter:
+    return RecordFilter(scope=ScopeFilter(), now=now, tiers=tuple(Tier))
+
+
+def _passage(seen: Neighbourhood) -> Passage:
+    return Passage(
+        id=seen.record.id,
+        content=seen.record.content,
+        previous=None if seen.previous is None else seen.previous.content,
+    )
+
+
+def _expectations(seen: Neighbourhood) -> tuple[Expectation, ...]:
+    around = (seen.record, seen.previous, seen.following)
+    return tuple(
+        Expectation(record_id=record.id, revision=record.revision)
+        for record in around
+        if record is not None
+    )

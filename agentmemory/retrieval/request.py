@@ -1,0 +1,106 @@
+"""What a search was asked for, checked before anything is read.
+
+May import records, scope, filters, config and checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from agentmemory.checks import check_bool, check_int, check_list, check_text
+from agentmemory.config import SearchStrategy
+from agentmemory.errors import ValidationError
+from agentmemory.records import RECORD_TYPES, RecordType
+from agentmemory.requests import RecordFilter
+from agentmemory.scope import ScopeFilter
+from agentmemory.stores.filters import parse_filter
+
+DEFAULT_MAX_RESULTS: Final = 10
+MAX_RESULTS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchRequest:
+    """A checked search.
+
+    Args:
+        query: What to look for.
+        scope: Where to look.
+        max_results: Most results, 1 to 1000.
+        record_types: Only these types; None for all.
+        metadata_filter: A metadata filter; None for all.
+        include_invalid_results: Whether records with status `invalid` are found.
+        token_budget: Hard limit of the formatted results in tokens; None or not positive: off.
+        soft_token_budget: The result that reaches this sum is the last; likewise.
+        strategy: Which arms are used.
+
+    Raises:
+        ValidationError: An argument is not as described.
+    """
+
+    query: str
+    scope: ScopeFilter
+    max_results: int = DEFAULT_MAX_RESULTS
+    record_types: tuple[RecordType, ...] | None = None
+    metadata_filter: Mapping[str, Any] | None = None
+    include_invalid_results: bool = True
+    token_budget: int | None = None
+    soft_token_budget: int | None = None
+    strategy: SearchStrategy = SearchStrategy.HYBRID
+
+    def __post_init__(self) -> None:
+        check_text(self.query, argument="query")
+        check_int(self.max_results, argument="max_results", minimum=1, maximum=MAX_RESULTS)
+        object.__setattr__(self, "record_types", check_record_types(self.record_types))
+        parse_filter(self.metadata_filter)
+        check_bool(self.include_invalid_results, argument="include_invalid_results")
+        for name in ("token_budget", "soft_token_budget"):
+            value = getattr(self, name)
+            if value is not None:
+                check_int(value, argument=name)
+
+    def record_filter(self, now: datetime) -> RecordFilter:
+        """Return the filter a store applies before it ranks."""
+        return RecordFilter(
+            scope=self.scope,
+            now=now,
+            record_types=self.record_types,
+            include_invalid=self.include_invalid_results,
+            metadata=self.metadata_filter,
+        )
+
+
+def check_record_types(value: Any) -> tuple[RecordType, ...] | None:
+    """Accept None or a list of record types without repeats.
+
+    Raises:
+        ValidationError: A bare string, an empty list or an unknown type.
+    """
+    if value is None:
+        return None
+    items = check_list(value, argument="record_types", of="record types")
+    if not items:
+        msg = "`record_types` is empty; leave it out to search every type"
+        raise ValidationError(msg, argument="record_types")
+    for item in items:
+        if item not in RECORD_TYPES:
+            msg = f"`record_types` holds {item!r}; accepted: {', '.join(RECORD_TYPES)}"
+            raise ValidationError(msg, argument="record_types")
+    return tuple(dict.fromkeys(items))
+
+
+def check_strategy(value: Any) -> SearchStrategy:
+    """Accept a `SearchStrategy` or its text.
+
+    Raises:
+        ValidationError: Anything else.
+    """
+    try:
+        return SearchStrategy(value)
+    except ValueError:
+        accepted = ", ".join(repr(strategy.value) for strategy in SearchStrategy)
+        msg = f"`search_strategy` is {value!r}; accepted: {accepted}"
+        raise ValidationError(msg, argument="search_strategy") from None

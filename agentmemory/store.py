@@ -1,0 +1,125 @@
+"""The public handle of a store: the third layer, below users and threads.
+
+May import parts, memories and below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agentmemory.memories import exact_scope, get_record
+from agentmemory.parts import Parts
+from agentmemory.records import RECORD_TYPES, Record, RecordType
+from agentmemory.results import SearchResult
+from agentmemory.retrieval.request import DEFAULT_MAX_RESULTS, SearchRequest
+from agentmemory.scope import (
+    NOT_SET_MARKER,
+    OptionalFlag,
+    OptionalId,
+    Scope,
+    merge_search_scope,
+    resolve_store_scope,
+)
+
+
+class AsyncStore:
+    """A store without a scope of its own: what is omitted does not filter.
+
+    Meant for administration and for code that brings its own scoping; made by a client.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(store_id={self.store_id!r})"
+
+    @property
+    def store_id(self) -> str:
+        """The id that tells apart several stores in one database."""
+        return self._parts.store.store_id
+
+    async def get(
+        self,
+        record_id: str,
+        *,
+        user_id: OptionalId = NOT_SET_MARKER,
+        agent_id: OptionalId = NOT_SET_MARKER,
+        thread_id: OptionalId = NOT_SET_MARKER,
+    ) -> Record:
+        """Return a record of any type.
+
+        Raises:
+            NotFoundError: No such record in that scope.
+        """
+        return await get_record(
+            self._parts,
+            record_id,
+            argument="record_id",
+            scope=exact_scope(user_id, agent_id, thread_id),
+            record_types=RECORD_TYPES,
+        )
+
+    async def search(
+        self,
+        query: str,
+        *,
+        user_id: OptionalId = NOT_SET_MARKER,
+        agent_id: OptionalId = NOT_SET_MARKER,
+        thread_id: OptionalId = NOT_SET_MARKER,
+        exact_user_match: OptionalFlag = NOT_SET_MARKER,
+        exact_agent_match: OptionalFlag = NOT_SET_MARKER,
+        exact_thread_match: OptionalFlag = NOT_SET_MARKER,
+        scope: Scope | None = None,
+        max_results: int = DEFAULT_MAX_RESULTS,
+        record_types: Sequence[RecordType] | None = None,
+        metadata_filter: Mapping[str, Any] | None = None,
+        include_invalid_results: bool = True,
+        token_budget: int | None = None,
+        soft_token_budget: int | None = None,
+    ) -> list[SearchResult]:
+        """Search every record of the store, or those of a scope.
+
+        Args:
+            query: What to look for.
+            user_id: Only records of this user, or None for those without one; default all.
+            agent_id: Likewise for the agent.
+            thread_id: Likewise for the thread.
+            exact_user_match: False: a given user ranks instead of filtering.
+            exact_agent_match: Likewise for the agent.
+            exact_thread_match: Likewise for the thread.
+            scope: A `Scope` or `SearchScope` instead of the single fields.
+            max_results: Most results, 1 to 1000.
+            record_types: Only these types; default all.
+            metadata_filter: A metadata filter.
+            include_invalid_results: Whether invalid records are found.
+            token_budget: Hard limit of the formatted results in tokens.
+            soft_token_budget: The result that reaches this sum is the last.
+
+        Raises:
+            ValidationError: An argument is not as described.
+        """
+        request = SearchRequest(
+            query=query,
+            scope=resolve_store_scope(
+                merge_search_scope(
+                    scope,
+                    user_id=user_id,
+                    agent_id=agent_id,
+                    thread_id=thread_id,
+                    exact_user_match=exact_user_match,
+                    exact_agent_match=exact_agent_match,
+                    exact_thread_match=exact_thread_match,
+                )
+            ),
+            max_results=max_results,
+            record_types=record_types,  # type: ignore[arg-type]
+            metadata_filter=metadata_filter,
+            include_invalid_results=include_invalid_results,
+            token_budget=token_budget,
+            soft_token_budget=soft_token_budget,
+            strategy=self._parts.strategy,
+        )
+        await self._parts.ready()
+        return await self._parts.searcher.search(request)

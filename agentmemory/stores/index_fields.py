@@ -1,0 +1,168 @@
+"""What a search reads of a record: its fields as analysed tokens, the same for every store.
+
+A message is indexed with the turns around it and its date; a long record in chunks. What each
+field is worth to a search stands in `FIELD_WEIGHTS`. May import text, records and filters.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from agentmemory.stores.filters import string_leaves
+from agentmemory.text.analyzer import analyze
+from agentmemory.text.sentences import chunk_text
+
+CHUNK_CHARS: Final = 500
+"""Target size of a chunk; see docs/retrieval-experiments.md."""
+
+NEIGHBOUR_CHARS: Final = 200
+"""How much of the adjoining text is indexed: the end of what precedes, the start of what follows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldWeights:
+    """What one occurrence of a word is worth by the field it stands in."""
+
+    content: float = 1.0
+    previous: float = 0.5
+    following: float = 0.2
+    date: float = 1.0
+    metadata: float = 0.5
+    actor: float = 0.0
+
+
+FIELD_WEIGHTS: Final = FieldWeights()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkFields:
+    """One chunk's fields; tokens separated by single spaces."""
+
+    content: str
+    previous: str = ""
+    following: str = ""
+    date: str = ""
+    metadata: str = ""
+    actor: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexSource:
+    """What a record's index rows are made of.
+
+    Args:
+        content: The record's text.
+        previous: The turn before it in its thread, if it is a message and has one.
+        following: The turn after it.
+        event_time: When it happened, if that is known.
+        metadata: The caller's metadata.
+        actor: The speaker's name.
+    """
+
+    content: str
+    previous: str | None = None
+    following: str | None = None
+    event_time: datetime | None = None
+    metadata: Mapping[str, Any] | None = None
+    actor: str | None = None
+
+
+def index_fields(source: IndexSource) -> tuple[ChunkFields, ...]:
+    """Return the chunks to be indexed for one record; at least one.
+
+    A chunk is indexed with the text it stands next to: the chunks around it, or at the ends of
+    the record the turns around that. Date, metadata and speaker belong to every chunk, so that
+    each competes on equal terms.
+    """
+    chunks = chunk_text(source.content, target_chars=CHUNK_CHARS, overlap_sentences=0)
+    date = _tokens(_date_text(source.event_time)) if source.event_time is not None else ""
+    metadata = _tokens("\n".join(string_leaves(source.metadata))) if source.metadata else ""
+    actor = _tokens(source.actor) if source.actor else ""
+    around = (source.previous or "", *chunks, source.following or "")
+    return tuple(
+        ChunkFields(
+            content=_tokens(chunk),
+            previous=_tokens(around[index][-NEIGHBOUR_CHARS:]),
+            following=_tokens(around[index + 2][:NEIGHBOUR_CHARS]),
+            date=date,
+            metadata=metadata,
+            actor=actor,
+        )
+        for index, chunk in enumerate(chunks)
+    )
+
+
+def scope_tokens(
+    user_id: str | None, agent_id: str | None, thread_id: str | None, record_type: str
+) -> str:
+    """Return the tokens that stand for a record's scope in the text index.
+
+    Ids are hashed, for they may hold any character. The index only narrows by these tokens;
+    the exact ids are compared on the record afterwards.
+    """
+    return " ".join(
+        (
+            user_token(user_id),
+            user_type_token(user_id, record_type),
+            thread_token(thread_id),
+            agent_token(agent_id),
+        )
+    )
+
+
+def user_token(user_id: str | None) -> str:
+    """Return the scope token of a user."""
+    return f"u{_digest(user_id)}"
+
+
+def user_type_token(user_id: str | None, record_type: str) -> str:
+    """Return the scope token of a user's records of one type."""
+    return f"k{_digest(user_id)}{record_type.replace('_', '')}"
+
+
+def thread_token(thread_id: str | None) -> str:
+    """Return the scope token of a thread."""
+    return f"t{_digest(thread_id)}"
+
+
+def agent_token(agent_id: str | None) -> str:
+    """Return the scope token of an agent."""
+    return f"a{_digest(agent_id)}"
+
+
+def _digest(value: str | None) -> str:
+    if value is None:
+        return "0"
+    return hashlib.blake2b(value.encode(), digest_size=12).hexdigest()
+
+
+def _tokens(text: str) -> str:
+    return " ".join(analyze(text))
+
+
+def _date_text(value: datetime) -> str:
+    """Return a date the way people ask for it, in English and in Chinese and Japanese."""
+    utc = value.astimezone(UTC)
+    return (
+        f"{utc.day} {_MONTHS[utc.month - 1]} {utc.year} {utc.year}年{utc.month}月{utc.day}日"
+    )
+
+
+_MONTHS: Final = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)

@@ -1,0 +1,204 @@
+"""The lexical arm of a SQLite store: BM25 over the fields of each chunk.
+
+May import text, requests and index_fields. The text index only chooses the pool, by its own
+BM25; every candidate, whichever arm brought it, is then scored by `score_records`. Two reasons:
+a record the vector arm brought needs the same score, and FTS5 drops the weight of every word
+that more than half of the chunks hold, which in a young memory is most words.
+
+Formula: BM25 (Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009) with k1 1.2
+and b 0.75, the frequency of a word being the sum of its occurrences weighted by field, and the
+inverse document frequency in Lucene's form, ln(1 + (N - n + 0.5) / (n + 0.5)), never negative.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple
+from typing import TYPE_CHECKING, Final
+
+from agentmemory.requests import QueryTerm, RecordFilter
+from agentmemory.stores.index_fields import (
+    FIELD_WEIGHTS,
+    agent_token,
+    thread_token,
+    user_token,
+    user_type_token,
+)
+from agentmemory.stores.sqlite.rows import dump_json
+from agentmemory.stores.sqlite.schema import FTS_COLUMNS, Tables
+from agentmemory.stores.sqlite.where import Where
+from agentmemory.text.fts5 import fts5_match
+
+if TYPE_CHECKING:
+    import apsw
+
+K1: Final = 1.2
+B: Final = 0.75
+
+_SCORED_COLUMNS: Final = FTS_COLUMNS[1:]
+_WEIGHTS: Final[tuple[float, ...]] = astuple(FIELD_WEIGHTS)
+_WEIGHTS_SQL: Final = ", ".join(str(weight) for weight in (0.0, *_WEIGHTS))
+
+
+def match_expression(terms: Sequence[QueryTerm], record_filter: RecordFilter) -> str | None:
+    """Return the FTS5 expression: any of the terms, narrowed by the scope's tokens."""
+    words = fts5_match(terms, columns=_SCORED_COLUMNS)
+    if words is None:
+        return None
+    narrowing = [words]
+    scope = record_filter.scope
+    if scope.user.exact:
+        types = record_filter.record_types
+        if types is None:
+            tokens = [user_token(scope.user.value)]
+        else:
+            tokens = [user_type_token(scope.user.value, name) for name in types]
+        narrowing.append(_scope_expression(tokens))
+    if scope.thread.exact:
+        narrowing.append(_scope_expression([thread_token(scope.thread.value)]))
+    if scope.agent.exact and not scope.user.exact:
+        narrowing.append(_scope_expression([agent_token(scope.agent.value)]))
+    return " AND ".join(f"({part})" for part in narrowing)
+
+
+def _scope_expression(tokens: Sequence[str]) -> str:
+    return "{scope} : (" + " OR ".join(f'"{token}"' for token in tokens) + ")"
+
+
+def lexical_hits(
+    connection: apsw.Connection,
+    t: Tables,
+    *,
+    terms: Sequence[QueryTerm],
+    record_filter: RecordFilter,
+    where: Where,
+    pool: int,
+) -> list[int]:
+    """Return the seqs of the best records by the index's BM25, best first; exact for any filter.
+
+    The index is asked for more chunks than needed, without a join; what the filter lets
+    through is kept. Only when that is too little is the index asked again for more.
+    """
+    expression = match_expression(terms, record_filter)
+    if expression is None:
+        return []
+    wanted = pool * 4
+    while True:
+        chunks = connection.execute(
+            f"SELECT rowid FROM {t.fts} WHERE {t.fts} MATCH ? "
+            f"ORDER BY bm25({t.fts}, {_WEIGHTS_SQL}), rowid LIMIT ?",
+            (expression, wanted),
+        ).fetchall()
+        hits = _passing(connection, t, chunks, where)
+        if len(hits) >= pool or len(chunks) < wanted:
+            return hits[:pool]
+        wanted *= 8
+
+
+def _passing(
+    connection: apsw.Connection, t: Tables, chunks: Sequence[tuple[int]], where: Where
+) -> list[int]:
+    if not chunks:
+        return []
+    owners = dict(
+        connection.execute(
+            f"SELECT c.id, r.seq FROM {t.chunk} c JOIN {t.record} r ON r.seq = c.record_seq "
+            f"WHERE c.id IN (SELECT value FROM json_each(?)) AND {where.sql}",
+            (dump_json([chunk for (chunk,) in chunks]), *where.binds),
+        ).fetchall()
+    )
+    return list(dict.fromkeys(owners[chunk] for (chunk,) in chunks if chunk in owners))
+
+
+def score_records(
+    connection: apsw.Connection, t: Tables, terms: Sequence[QueryTerm], seqs: Iterable[int]
+) -> dict[int, float]:
+    """Return the BM25 of the best chunk of each record; 0.0 where no word matches."""
+    listed = list(seqs)
+    scores = dict.fromkeys(listed, 0.0)
+    rows, average = _statistics(connection, t)
+    if not listed or not terms or not rows:
+        return scores
+    weighted = [(term, _idf(rows, _document_frequency(connection, t, term))) for term in terms]
+    columns = ", ".join(f"f.{name}" for name in _SCORED_COLUMNS)
+    cursor = connection.execute(
+        f"SELECT c.record_seq, {columns} FROM {t.chunk} c JOIN {t.fts} f ON f.rowid = c.id "
+        f"WHERE c.record_seq IN (SELECT value FROM json_each(?))",
+        (dump_json(listed),),
+    )
+    for seq, *fields in cursor:
+        length = sum(field.count(" ") + 1 for field in fields if field)
+        norm = K1 * (1 - B + B * length / average)
+        score = 0.0
+        for term, idf in weighted:
+            frequency = _frequency(term, fields)
+            if frequency:
+                score += idf * frequency * (K1 + 1) / (frequency + norm)
+        scores[seq] = max(scores[seq], score)
+    return scores
+
+
+def _frequency(term: QueryTerm, fields: Sequence[str]) -> float:
+    total = 0.0
+    text = term.text
+    for field, weight in zip(fields, _WEIGHTS, strict=True):
+        # Most fields hold most words not at all, and looking for a substring is fast.
+        if not weight or text not in field:
+            continue
+        tokens = field.split(" ")
+        if term.prefix:
+            count = sum(token.startswith(text) for token in tokens)
+        else:
+            count = tokens.count(text)
+        total += weight * count
+    return total
+
+
+def _idf(rows: int, frequency: int) -> float:
+    return math.log1p((rows - frequency + 0.5) / (frequency + 0.5))
+
+
+def _document_frequency(connection: apsw.Connection, t: Tables, term: QueryTerm) -> int:
+    if term.prefix:
+        # Documents with several of the words would be counted once for each by the vocabulary.
+        row = connection.execute(
+            f"SELECT count(*) FROM {t.fts} WHERE {t.fts} MATCH ?",
+            (fts5_match((term,), columns=_SCORED_COLUMNS),),
+        ).fetchone()
+    else:
+        row = connection.execute(
+            f"SELECT doc FROM {t.vocabulary} WHERE term = ?", (term.text,)
+        ).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def _statistics(connection: apsw.Connection, t: Tables) -> tuple[int, float]:
+    """Return the number of chunks and their mean length in tokens, scope tokens left out.
+
+    FTS5 keeps both in its data table under id 1 as variable-length integers: the number of
+    rows, then the total number of tokens of each column.
+    """
+    row = connection.execute(f"SELECT block FROM {t.fts}_data WHERE id = 1").fetchone()
+    numbers = _varints(row[0]) if row else [0]
+    rows, tokens = numbers[0], sum(numbers[2:])
+    return rows, (tokens / rows if rows else 0.0)
+
+
+def _varints(blob: bytes) -> list[int]:
+    """Decode SQLite's variable-length integers (https://www.sqlite.org/fileformat.html)."""
+    numbers = []
+    place = 0
+    while place < len(blob):
+        value = 0
+        for used in range(9):
+            byte = blob[place]
+            place += 1
+            if used == 8:
+                value = value << 8 | byte
+                break
+            value = value << 7 | byte & 0x7F
+            if byte < 0x80:
+                break
+        numbers.append(value)
+    return numbers

@@ -1,0 +1,101 @@
+"""Pages of records and threads on a SQLite store; may import requests, rows and where.
+
+A cursor names the last row of a page by its sort key, so that pages never skip or repeat a row,
+whatever is written meanwhile.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import TYPE_CHECKING
+
+import orjson
+
+from agentmemory.checks import check_int
+from agentmemory.errors import ValidationError
+from agentmemory.records import ScopedRecord, ThreadRecord
+from agentmemory.requests import MAX_LIST_LIMIT, ListQuery, Page, ThreadQuery
+from agentmemory.stores.sqlite.rows import (
+    THREAD_SELECT,
+    record_from_row,
+    record_select,
+    thread_from_row,
+)
+from agentmemory.stores.sqlite.where import Where, add_id, add_metadata, record_where
+
+if TYPE_CHECKING:
+    import apsw
+
+    from agentmemory.stores.sqlite.schema import Tables
+
+
+def page_of_records(
+    connection: apsw.Connection, t: Tables, query: ListQuery
+) -> Page[ScopedRecord]:
+    """Return one page of records."""
+    limit = check_int(query.limit, argument="limit", minimum=1, maximum=MAX_LIST_LIMIT)
+    where = record_where(query.filter)
+    by_event = query.order == "event"
+    direction = "DESC" if query.descending else "ASC"
+    sign = "<" if query.descending else ">"
+    kind = f"{query.order}:{direction}"
+    if query.after is not None:
+        time, seq = _read_cursor(query.after, kind)
+        if by_event:
+            where.add(f"(r.effective_time, r.seq) {sign} (?, ?)", time, seq)
+        else:
+            where.add(f"r.seq {sign} ?", seq)
+    order = f"r.effective_time {direction}, r.seq {direction}" if by_event else f"r.seq {direction}"
+    rows = connection.execute(
+        f"SELECT {record_select(t)}, r.effective_time FROM {t.record} r WHERE {where.sql} "
+        f"ORDER BY {order} LIMIT ?",
+        (*where.binds, limit + 1),
+    ).fetchall()
+    more = len(rows) > limit
+    rows = rows[:limit]
+    cursor = _cursor(kind, rows[-1][-1], rows[-1][0]) if more else None
+    return Page(items=tuple(record_from_row(row[:-1]) for row in rows), next_cursor=cursor)
+
+
+def page_of_threads(
+    connection: apsw.Connection, t: Tables, query: ThreadQuery
+) -> Page[ThreadRecord]:
+    """Return one page of threads in the order of creation."""
+    limit = check_int(query.limit, argument="limit", minimum=1, maximum=MAX_LIST_LIMIT)
+    where = Where()
+    add_id(where, "user_id", query.user_id)
+    add_id(where, "agent_id", query.agent_id)
+    add_metadata(where, "metadata", query.metadata)
+    direction = "DESC" if query.descending else "ASC"
+    kind = f"thread:{direction}"
+    if query.after is not None:
+        _, seq = _read_cursor(query.after, kind)
+        where.add(f"seq {'<' if query.descending else '>'} ?", seq)
+    rows = connection.execute(
+        f"SELECT {THREAD_SELECT}, seq FROM {t.thread} WHERE {where.sql} "
+        f"ORDER BY seq {direction} LIMIT ?",
+        (*where.binds, limit + 1),
+    ).fetchall()
+    more = len(rows) > limit
+    rows = rows[:limit]
+    cursor = _cursor(kind, 0, rows[-1][-1]) if more else None
+    return Page(items=tuple(thread_from_row(row[:-1]) for row in rows), next_cursor=cursor)
+
+
+def _cursor(kind: str, time: int, seq: int) -> str:
+    return base64.urlsafe_b64encode(orjson.dumps([kind, time, seq])).decode()
+
+
+def _read_cursor(cursor: str, kind: str) -> tuple[int, int]:
+    try:
+        found, time, seq = orjson.loads(base64.urlsafe_b64decode(cursor.encode()))
+    except (ValueError, TypeError, AttributeError, binascii.Error):
+        found, time, seq = None, None, None
+    if found != kind or not isinstance(time, int) or not isinstance(seq, int):
+        msg = (
+            f"`cursor` is {cursor!r}; accepted: the `next_cursor` of a page of the same listing "
+            "in the same order"
+        )
+        raise ValidationError(msg, argument="cursor")
+    return time, seq

@@ -1,0 +1,210 @@
+"""Rows of the SQLite tables to records and back; may import records, requests, scope.
+
+Times are stored as whole microseconds since 1970 in UTC, so that they compare as numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import orjson
+
+from agentmemory.records import (
+    Layer,
+    RecordStatus,
+    ScopedRecord,
+    Stability,
+    ThreadRecord,
+    Tier,
+)
+from agentmemory.stores.sqlite.schema import Tables
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def to_micros(value: datetime | None) -> int | None:
+    """Return whole microseconds since 1970; exact for every datetime."""
+    return None if value is None else (value - _EPOCH) // _MICROSECOND
+
+
+def from_micros(value: int | None) -> datetime | None:
+    """Return the aware UTC time of whole microseconds since 1970."""
+    return None if value is None else _EPOCH + timedelta(microseconds=value)
+
+
+def _time(value: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=value)
+
+
+def dump_json(value: Mapping[str, Any] | Sequence[Any]) -> str:
+    """Return compact JSON text."""
+    return orjson.dumps(value).decode()
+
+
+RECORD_COLUMNS: Final = (
+    "seq",
+    "id",
+    "record_type",
+    "user_id",
+    "agent_id",
+    "thread_id",
+    "role",
+    "actor",
+    "content",
+    "compressed",
+    "metadata",
+    "status",
+    "invalidation_reason",
+    "tier",
+    "layer",
+    "tags",
+    "confidence",
+    "hit_count",
+    "stability",
+    "trust",
+    "event_time",
+    "valid_from",
+    "valid_to",
+    "created_at",
+    "updated_at",
+    "expires_at",
+    "revision",
+)
+
+
+def record_select(t: Tables, alias: str = "r") -> str:
+    """Return the select list that `record_from_row` reads."""
+    columns = ", ".join(f"{alias}.{name}" for name in RECORD_COLUMNS)
+    sources = (
+        f"(SELECT json_group_array(s.message_id ORDER BY s.position) "
+        f"FROM {t.source} s WHERE s.record_seq = {alias}.seq)"
+    )
+    replaced_by = (
+        f"CASE {alias}.status WHEN 'invalid' THEN (SELECT w.id FROM {t.link} l "
+        f"JOIN {t.record} w ON w.seq = l.source_seq WHERE l.target_seq = {alias}.seq "
+        f"AND l.relation_type IN ('supersedes', 'refines', 'duplicates') "
+        f"ORDER BY w.status DESC, l.seq DESC LIMIT 1) END"
+    )
+    return f"{columns}, {sources}, {replaced_by}"
+
+
+def record_from_row(row: Sequence[Any]) -> ScopedRecord:
+    """Build a record from a row of `record_select`."""
+    (
+        seq,
+        record_id,
+        record_type,
+        user_id,
+        agent_id,
+        thread_id,
+        role,
+        actor,
+        content,
+        compressed,
+        metadata,
+        status,
+        invalidation_reason,
+        tier,
+        layer,
+        tags,
+        confidence,
+        hit_count,
+        stability,
+        trust,
+        event_time,
+        valid_from,
+        valid_to,
+        created_at,
+        updated_at,
+        expires_at,
+        revision,
+        sources,
+        replaced_by,
+    ) = row
+    return ScopedRecord(
+        id=record_id,
+        record_type=record_type,
+        content=content,
+        metadata={} if metadata == "{}" else orjson.loads(metadata),
+        status=RecordStatus(status),
+        role=role,
+        actor=actor,
+        compressed=compressed,
+        tier=Tier(tier),
+        layer=None if layer is None else Layer(layer),
+        tags=() if tags == "[]" else tuple(orjson.loads(tags)),
+        confidence=confidence,
+        hit_count=hit_count,
+        stability=None if stability is None else Stability(stability),
+        trust=trust,
+        event_time=from_micros(event_time),
+        valid_from=from_micros(valid_from),
+        valid_to=from_micros(valid_to),
+        created_at=_time(created_at),
+        updated_at=_time(updated_at),
+        expires_at=from_micros(expires_at),
+        revision=revision,
+        sources=() if sources == "[]" else tuple(orjson.loads(sources)),
+        seq=seq,
+        invalidation_reason=invalidation_reason,
+        replaced_by=replaced_by,
+        user_id=user_id,
+        agent_id=agent_id,
+        thread_id=thread_id,
+    )
+
+
+INSERT_COLUMNS: Final = RECORD_COLUMNS[1:]
+
+
+def record_values(record: ScopedRecord) -> tuple[Any, ...]:
+    """Return the values of `INSERT_COLUMNS` for a record."""
+    return (
+        record.id,
+        record.record_type,
+        record.user_id,
+        record.agent_id,
+        record.thread_id,
+        record.role,
+        record.actor,
+        record.content,
+        record.compressed,
+        dump_json(record.metadata),
+        record.status.value,
+        record.invalidation_reason,
+        record.tier.value,
+        record.layer,
+        dump_json(record.tags),
+        record.confidence,
+        record.hit_count,
+        record.stability,
+        record.trust,
+        to_micros(record.event_time),
+        to_micros(record.valid_from),
+        to_micros(record.valid_to),
+        to_micros(record.created_at),
+        to_micros(record.updated_at),
+        to_micros(record.expires_at),
+        record.revision,
+    )
+
+
+THREAD_SELECT: Final = "id, user_id, agent_id, metadata, config, created_at, updated_at, revision"
+
+
+def thread_from_row(row: Sequence[Any]) -> ThreadRecord:
+    """Build a thread from a row of `THREAD_SELECT`."""
+    thread_id, user_id, agent_id, metadata, config, created_at, updated_at, revision = row
+    return ThreadRecord(
+        id=thread_id,
+        user_id=user_id,
+        agent_id=agent_id,
+        metadata=orjson.loads(metadata),
+        config=orjson.loads(config),
+        created_at=_time(created_at),
+        updated_at=_time(updated_at),
+        revision=revision,
+    )

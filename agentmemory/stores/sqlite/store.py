@@ -1,0 +1,373 @@
+"""The SQLite store: one file, no server; the default.
+
+Each method is one hop into a thread that owns a connection and runs one transaction there.
+May import the other modules of this folder, protocols and what lies below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+import orjson
+
+from agentmemory.config import SchemaPolicy
+from agentmemory.errors import EmbedderMismatchError, NotFoundError
+from agentmemory.protocols import EmbedderFingerprint
+from agentmemory.records import ScopedRecord, ThreadRecord
+from agentmemory.requests import (
+    Candidate,
+    CandidateQuery,
+    Deletion,
+    Expectation,
+    JobDraft,
+    ListQuery,
+    Neighbourhood,
+    Page,
+    RecordChanges,
+    RecordFilter,
+    StoreStats,
+    ThreadChanges,
+    ThreadQuery,
+    ThreadTail,
+)
+from agentmemory.stores.sqlite import writes
+from agentmemory.stores.sqlite.engine import SqliteEngine
+from agentmemory.stores.sqlite.indexing import drop_vectors, neighbour, put_vectors
+from agentmemory.stores.sqlite.listing import page_of_records, page_of_threads
+from agentmemory.stores.sqlite.rows import dump_json, record_from_row, record_select, to_micros
+from agentmemory.stores.sqlite.schema import (
+    DEFAULT_STORE_ID,
+    SCHEMA_VERSION,
+    Tables,
+    check_policy,
+    check_store_id,
+    prepare,
+)
+from agentmemory.stores.sqlite.search import fetch_records, find_candidates, list_actors
+from agentmemory.stores.sqlite.vectors import VectorIndex
+from agentmemory.stores.sqlite.where import record_where
+
+if TYPE_CHECKING:
+    import apsw
+
+    from agentmemory.requests import FloatVector
+
+
+class SqliteStore:
+    """A `MemoryStore` in one SQLite file.
+
+    Args:
+        path: The file; `":memory:"` for one that lives as long as the store.
+        memory_store_id: Tells apart several stores in one file: a letter, then letters,
+            digits or underscores, at most 16. Default "DEFAULT".
+        schema_policy: What opening may do. Default `CREATE_IF_NECESSARY`.
+        durability: "normal": acknowledged writes survive the death of the process. "full":
+            they survive a power loss too.
+        readers: Connections that read side by side.
+        busy_timeout_s: Seconds to wait for other processes' locks.
+        operation_timeout_s: Seconds an operation may take, waiting included.
+
+    Raises:
+        ValidationError: `memory_store_id` is malformed.
+        ConfigurationError: `schema_policy` is none.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        memory_store_id: str = DEFAULT_STORE_ID,
+        schema_policy: SchemaPolicy = SchemaPolicy.CREATE_IF_NECESSARY,
+        durability: Literal["normal", "full"] = "normal",
+        readers: int = 2,
+        busy_timeout_s: float = 10.0,
+        operation_timeout_s: float = 60.0,
+    ) -> None:
+        self._store_id = check_store_id(memory_store_id)
+        self._policy = check_policy(schema_policy)
+        self._path = path
+        self._t = Tables(self._store_id)
+        self._vectors = VectorIndex(self._t)
+        self._engine = SqliteEngine(
+            path,
+            readers=readers,
+            busy_timeout_s=busy_timeout_s,
+            operation_timeout_s=operation_timeout_s,
+            durability=durability,
+        )
+
+    @property
+    def store_id(self) -> str:
+        """The id that tells apart several stores in one file."""
+        return self._store_id
+
+    @property
+    def path(self) -> str:
+        """The file's path, or ":memory:"."""
+        return self._path
+
+    async def open(self) -> None:
+        """Open the file and check, create or migrate the schema."""
+        await self._engine.open()
+        try:
+            await self._engine.write(
+                lambda connection: prepare(
+                    connection, self._store_id, self._policy, path=self._path
+                )
+            )
+        except BaseException:
+            await self._engine.close()
+            raise
+
+    async def close(self) -> None:
+        """Close the file; may be called twice."""
+        await self._engine.close()
+
+    async def claim_embedder(self, fingerprint: EmbedderFingerprint) -> None:
+        """Tie the store to an embedder, or check that it is the one it is tied to."""
+        wanted = _as_dict(fingerprint)
+
+        def work(connection: apsw.Connection) -> None:
+            t = self._t
+            row = connection.execute(
+                f"SELECT value FROM {t.meta} WHERE key = 'embedder'"
+            ).fetchone()
+            if row is not None:
+                stored = orjson.loads(row[0])
+                if stored == wanted:
+                    return
+                held = connection.execute(f"SELECT 1 FROM {t.vector} LIMIT 1").fetchone()
+                if held is not None:
+                    differing = sorted(key for key in wanted if stored.get(key) != wanted[key])
+                    detail = ", ".join(
+                        f"{key}: stored {stored.get(key)!r}, given {wanted[key]!r}"
+                        for key in differing
+                    )
+                    msg = (
+                        f"`embedder` does not match the vectors in store {self._store_id!r} "
+                        f"({detail}); pass the embedder the store was written with, or call "
+                        "`reembed` to renew its vectors"
+                    )
+                    raise EmbedderMismatchError(msg)
+            _write_embedder(connection, t, wanted)
+
+        await self._engine.write(work)
+
+    async def replace_embedder(self, fingerprint: EmbedderFingerprint) -> None:
+        """Drop every vector and tie the store to another embedder."""
+
+        def work(connection: apsw.Connection) -> None:
+            seqs = [row[0] for row in connection.execute(f"SELECT record_seq FROM {self._t.vector}")]
+            drop_vectors(connection, self._t, seqs)
+            _write_embedder(connection, self._t, _as_dict(fingerprint))
+
+        await self._engine.write(work)
+
+    async def stats(self, now: datetime) -> StoreStats:
+        """Count what is stored."""
+
+        def work(connection: apsw.Connection) -> StoreStats:
+            t = self._t
+
+            def count(table: str) -> int:
+                return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+
+            records = connection.execute(
+                f"SELECT record_type, count(*) FROM {t.record} "
+                f"WHERE expires_at IS NULL OR expires_at > ? GROUP BY record_type ORDER BY 1",
+                (to_micros(now),),
+            ).fetchall()
+            jobs = connection.execute(
+                f"SELECT state, count(*) FROM {t.job} GROUP BY state ORDER BY 1"
+            ).fetchall()
+            size = connection.execute(
+                "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
+            ).fetchone()[0]
+            embedder = connection.execute(
+                f"SELECT value FROM {t.meta} WHERE key = 'embedder'"
+            ).fetchone()
+            return StoreStats(
+                records=dict(records),
+                threads=count(t.thread),
+                chunks=count(t.chunk),
+                vectors=count(t.vector),
+                links=count(t.link),
+                jobs=dict(jobs),
+                size_bytes=int(size),
+                schema_version=SCHEMA_VERSION,
+                embedder=None if embedder is None else orjson.loads(embedder[0])["model"],
+            )
+
+        return await self._engine.read(work)
+
+    async def add_thread(self, thread: ThreadRecord) -> ThreadRecord:
+        """Store a new thread."""
+        return await self._engine.write(lambda c: writes.insert_thread(c, self._t, thread))
+
+    async def get_thread(self, thread_id: str) -> ThreadRecord:
+        """Return a thread."""
+        return await self._engine.read(lambda c: writes.read_thread(c, self._t, thread_id))
+
+    async def update_thread(
+        self, thread_id: str, changes: ThreadChanges, *, now: datetime
+    ) -> ThreadRecord:
+        """Change what `changes` names of a thread."""
+        return await self._engine.write(
+            lambda c: writes.change_thread(c, self._t, thread_id, changes, now)
+        )
+
+    async def delete_thread(self, thread_id: str, *, now: datetime) -> Deletion:
+        """Delete a thread and every record in it."""
+        return await self._engine.write(lambda c: writes.remove_thread(c, self._t, thread_id))
+
+    async def list_threads(self, query: ThreadQuery) -> Page[ThreadRecord]:
+        """Return one page of threads."""
+        return await self._engine.read(lambda c: page_of_threads(c, self._t, query))
+
+    async def add_records(
+        self,
+        records: Sequence[ScopedRecord],
+        *,
+        vectors: Mapping[str, FloatVector] | None = None,
+        tail: ThreadTail | None = None,
+        jobs: Sequence[JobDraft] = (),
+    ) -> tuple[ScopedRecord, ...]:
+        """Store new records, their index rows and jobs; all or nothing."""
+        now = max((record.created_at for record in records), default=datetime.now(UTC))
+        return await self._engine.write(
+            lambda c: writes.insert_records(
+                c, self._t, records, vectors=vectors, tail=tail, jobs=jobs, now=now
+            )
+        )
+
+    async def list_records(self, query: ListQuery) -> Page[ScopedRecord]:
+        """Return one page of records."""
+        return await self._engine.read(lambda c: page_of_records(c, self._t, query))
+
+    async def get_records(self, record_filter: RecordFilter) -> tuple[ScopedRecord, ...]:
+        """Return the records of `record_filter.ids` that the filter lets through."""
+        where = record_where(record_filter)
+
+        def work(connection: apsw.Connection) -> tuple[ScopedRecord, ...]:
+            rows = connection.execute(
+                f"SELECT {record_select(self._t)} FROM {self._t.record} r WHERE {where.sql}",
+                where.binds,
+            )
+            found = {record.id: record for record in map(record_from_row, rows)}
+            return tuple(found[name] for name in record_filter.ids or () if name in found)
+
+        return await self._engine.read(work)
+
+    async def neighbourhood(self, record_filter: RecordFilter) -> Neighbourhood:
+        """Return a message with the turns around it in its thread."""
+        where = record_where(record_filter)
+
+        def work(connection: apsw.Connection) -> Neighbourhood:
+            row = connection.execute(
+                f"SELECT {record_select(self._t)} FROM {self._t.record} r WHERE {where.sql}",
+                where.binds,
+            ).fetchone()
+            if row is None:
+                raise NotFoundError(writes.missing(record_filter))
+            record = record_from_row(row)
+            return Neighbourhood(
+                record=record,
+                previous=self._neighbour(connection, record, -1),
+                following=self._neighbour(connection, record, 1),
+            )
+
+        return await self._engine.read(work)
+
+    def _neighbour(
+        self, connection: apsw.Connection, record: ScopedRecord, step: int
+    ) -> ScopedRecord | None:
+        if record.record_type != "message":
+            return None
+        seq = neighbour(connection, self._t, record.thread_id, record.seq, step)
+        return None if seq is None else fetch_records(connection, self._t, (seq,))[0]
+
+    async def thread_tail(self, thread_id: str) -> ScopedRecord | None:
+        """Return the last message of a thread, or None."""
+
+        def work(connection: apsw.Connection) -> ScopedRecord | None:
+            seq = neighbour(connection, self._t, thread_id, 2**62, -1)
+            return None if seq is None else fetch_records(connection, self._t, (seq,))[0]
+
+        return await self._engine.read(work)
+
+    async def update_record(
+        self,
+        record_filter: RecordFilter,
+        changes: RecordChanges,
+        *,
+        now: datetime,
+        expects: Sequence[Expectation] = (),
+        vectors: Mapping[str, FloatVector] | None = None,
+        jobs: Sequence[JobDraft] = (),
+    ) -> ScopedRecord:
+        """Change what `changes` names of one record."""
+        return await self._engine.write(
+            lambda c: writes.change_record(
+                c,
+                self._t,
+                record_filter,
+                changes,
+                now=now,
+                expects=expects,
+                vectors=vectors,
+                jobs=jobs,
+            )
+        )
+
+    async def delete_records(
+        self,
+        record_filter: RecordFilter,
+        *,
+        now: datetime,
+        expects: Sequence[Expectation] = (),
+        vectors: Mapping[str, FloatVector] | None = None,
+    ) -> Deletion:
+        """Delete the records the filter lets through, with all that was derived from them."""
+        return await self._engine.write(
+            lambda c: writes.remove_records(
+                c, self._t, record_filter, expects=expects, vectors=vectors
+            )
+        )
+
+    async def put_vectors(
+        self, vectors: Mapping[str, FloatVector], *, expects: Sequence[Expectation] = ()
+    ) -> None:
+        """Renew vectors of stored records."""
+
+        def work(connection: apsw.Connection) -> None:
+            writes.check_expectations(connection, self._t, expects)
+            put_vectors(connection, self._t, vectors)
+
+        await self._engine.write(work)
+
+    async def candidates(self, query: CandidateQuery) -> tuple[Candidate, ...]:
+        """Run both arms of a search and return the union, each with the scores of both."""
+        return await self._engine.read(
+            lambda c: find_candidates(c, self._t, self._vectors, query)
+        )
+
+    async def actors(self, record_filter: RecordFilter) -> tuple[str, ...]:
+        """Return the names of the speakers in a scope, sorted."""
+        return await self._engine.read(
+            lambda c: list_actors(c, self._t, record_filter.scope)
+        )
+
+
+def _as_dict(fingerprint: EmbedderFingerprint) -> dict[str, Any]:
+    return {name: getattr(fingerprint, name) for name in EmbedderFingerprint.__slots__}
+
+
+def _write_embedder(connection: apsw.Connection, t: Tables, value: Mapping[str, Any]) -> None:
+    connection.execute(
+        f"INSERT INTO {t.meta} (key, value) VALUES ('embedder', ?) "
+        f"ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+        (dump_json(value),),
+    )
+

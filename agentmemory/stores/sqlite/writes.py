@@ -1,0 +1,401 @@
+"""Writes of records and threads on a SQLite store, each inside one write transaction.
+
+May import records, requests, indexing, rows and where.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from agentmemory.errors import ConflictError, NotFoundError, StaleReadError
+from agentmemory.records import ScopedRecord, ThreadRecord
+from agentmemory.requests import (
+    Deletion,
+    Expectation,
+    JobDraft,
+    RecordChanges,
+    RecordFilter,
+    ThreadChanges,
+    ThreadTail,
+)
+from agentmemory.scope import NOT_SET_MARKER
+from agentmemory.stores.sqlite.indexing import (
+    drop_vectors,
+    neighbour,
+    put_vectors,
+    reindex,
+    unindex,
+)
+from agentmemory.stores.sqlite.rows import (
+    INSERT_COLUMNS,
+    THREAD_SELECT,
+    dump_json,
+    record_from_row,
+    record_select,
+    record_values,
+    thread_from_row,
+    to_micros,
+)
+from agentmemory.stores.sqlite.where import record_where
+
+if TYPE_CHECKING:
+    import apsw
+
+    from agentmemory.requests import FloatVector
+    from agentmemory.stores.sqlite.schema import Tables
+
+_TIME_FIELDS = frozenset({"event_time", "valid_from", "valid_to", "expires_at"})
+_INDEXED_FIELDS = frozenset({"content", "metadata", "event_time"})
+
+
+def insert_thread(connection: apsw.Connection, t: Tables, thread: ThreadRecord) -> ThreadRecord:
+    """Store a new thread."""
+    taken = connection.execute(f"SELECT 1 FROM {t.thread} WHERE id = ?", (thread.id,)).fetchone()
+    if taken:
+        msg = f"thread {thread.id!r} exists already; open it with `get_thread`"
+        raise ConflictError(msg)
+    connection.execute(
+        f"INSERT INTO {t.thread} ({THREAD_SELECT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            thread.id,
+            thread.user_id,
+            thread.agent_id,
+            dump_json(thread.metadata),
+            dump_json(thread.config),
+            to_micros(thread.created_at),
+            to_micros(thread.updated_at),
+            thread.revision,
+        ),
+    )
+    return thread
+
+
+def read_thread(connection: apsw.Connection, t: Tables, thread_id: str) -> ThreadRecord:
+    """Return a thread."""
+    row = connection.execute(
+        f"SELECT {THREAD_SELECT} FROM {t.thread} WHERE id = ?", (thread_id,)
+    ).fetchone()
+    if row is None:
+        msg = f"there is no thread {thread_id!r}"
+        raise NotFoundError(msg)
+    return thread_from_row(row)
+
+
+def change_thread(
+    connection: apsw.Connection,
+    t: Tables,
+    thread_id: str,
+    changes: ThreadChanges,
+    now: datetime,
+) -> ThreadRecord:
+    """Change what is named of a thread."""
+    read_thread(connection, t, thread_id)
+    assignments = ["updated_at = ?", "revision = revision + 1"]
+    binds: list[Any] = [to_micros(now)]
+    for name in ("metadata", "config"):
+        value = getattr(changes, name)
+        if value is not NOT_SET_MARKER:
+            assignments.append(f"{name} = ?")
+            binds.append(dump_json(value))
+    connection.execute(
+        f"UPDATE {t.thread} SET {', '.join(assignments)} WHERE id = ?", (*binds, thread_id)
+    )
+    return read_thread(connection, t, thread_id)
+
+
+def remove_thread(connection: apsw.Connection, t: Tables, thread_id: str) -> Deletion:
+    """Delete a thread and every record in it."""
+    read_thread(connection, t, thread_id)
+    seqs = [
+        row[0]
+        for row in connection.execute(f"SELECT seq FROM {t.record} WHERE thread_id = ?", (thread_id,))
+    ]
+    counts = _remove(connection, t, seqs)
+    for name in ("summary", "job"):
+        connection.execute(f"DELETE FROM {getattr(t, name)} WHERE thread_id = ?", (thread_id,))
+        counts[name] += connection.changes()
+    connection.execute(f"DELETE FROM {t.thread} WHERE id = ?", (thread_id,))
+    counts["thread"] += 1
+    return Deletion(counts=_nonzero(counts))
+
+
+def insert_records(
+    connection: apsw.Connection,
+    t: Tables,
+    records: Sequence[ScopedRecord],
+    *,
+    vectors: Mapping[str, FloatVector] | None,
+    tail: ThreadTail | None,
+    jobs: Sequence[JobDraft],
+    now: datetime,
+) -> tuple[ScopedRecord, ...]:
+    """Store new records with their index rows and jobs."""
+    if tail is not None:
+        _check_tail(connection, t, tail)
+    _check_new(connection, t, records)
+    marks = ", ".join("?" * len(INSERT_COLUMNS))
+    insert = f"INSERT INTO {t.record} ({', '.join(INSERT_COLUMNS)}) VALUES ({marks})"
+    touched: set[int] = set()
+    seqs = []
+    before: dict[str, int | None] = {}
+    for record in records:
+        if record.record_type == "message" and record.thread_id not in before:
+            thread_id = record.thread_id
+            if thread_id is not None:
+                before[thread_id] = neighbour(connection, t, thread_id, 2**62, -1)
+        connection.execute(insert, record_values(record))
+        seq = connection.last_insert_rowid()
+        seqs.append(seq)
+        touched.add(seq)
+        _insert_sources(connection, t, seq, record.sources)
+    touched.update(seq for seq in before.values() if seq is not None)
+    reindex(connection, t, touched)
+    if vectors:
+        put_vectors(connection, t, vectors)
+    insert_jobs(connection, t, jobs, now)
+    return _by_seq(connection, t, seqs)
+
+
+def insert_jobs(
+    connection: apsw.Connection, t: Tables, jobs: Sequence[JobDraft], now: datetime
+) -> None:
+    """Enqueue jobs; a job whose id is there already stays as it is."""
+    at = to_micros(now)
+    for job in jobs:
+        connection.execute(
+            f"INSERT INTO {t.job} (id, kind, thread_id, payload, state, attempts, run_after, "
+            f"created_at, updated_at) VALUES (?, ?, ?, ?, 'ready', 0, ?, ?, ?) "
+            f"ON CONFLICT (id) DO NOTHING",
+            (job.id, job.kind, job.thread_id, dump_json(job.payload), at, at, at),
+        )
+
+
+def _check_tail(connection: apsw.Connection, t: Tables, tail: ThreadTail) -> None:
+    seq = neighbour(connection, t, tail.thread_id, 2**62, -1)
+    row = (
+        (None, None)
+        if seq is None
+        else connection.execute(f"SELECT id, revision FROM {t.record} WHERE seq = ?", (seq,)).fetchone()
+    )
+    if row != (tail.last_message_id, tail.last_revision):
+        msg = f"thread {tail.thread_id!r} got another last message meanwhile"
+        raise StaleReadError(msg)
+
+
+def _check_new(connection: apsw.Connection, t: Tables, records: Sequence[ScopedRecord]) -> None:
+    ids = [record.id for record in records]
+    doubled = [record_id for record_id, count in Counter(ids).items() if count > 1]
+    if doubled:
+        msg = f"id {doubled[0]!r} stands twice in one call"
+        raise ConflictError(msg)
+    taken = connection.execute(
+        f"SELECT id FROM {t.record} WHERE id IN (SELECT value FROM json_each(?)) LIMIT 1",
+        (dump_json(ids),),
+    ).fetchone()
+    if taken:
+        msg = f"a record with id {taken[0]!r} exists already; ids are unique in a store"
+        raise ConflictError(msg)
+    for thread_id in {record.thread_id for record in records} - {None}:
+        read_thread(connection, t, str(thread_id))
+
+
+def _insert_sources(
+    connection: apsw.Connection, t: Tables, seq: int, sources: Sequence[str]
+) -> None:
+    for position, message_id in enumerate(sources):
+        connection.execute(
+            f"INSERT INTO {t.source} (record_seq, position, message_id) VALUES (?, ?, ?)",
+            (seq, position, message_id),
+        )
+
+
+def _by_seq(connection: apsw.Connection, t: Tables, seqs: Sequence[int]) -> tuple[ScopedRecord, ...]:
+    rows = connection.execute(
+        f"SELECT {record_select(t)} FROM {t.record} r "
+        f"WHERE r.seq IN (SELECT value FROM json_each(?)) ORDER BY r.seq",
+        (dump_json(list(seqs)),),
+    )
+    return tuple(record_from_row(row) for row in rows)
+
+
+def change_record(
+    connection: apsw.Connection,
+    t: Tables,
+    record_filter: RecordFilter,
+    changes: RecordChanges,
+    *,
+    now: datetime,
+    expects: Sequence[Expectation],
+    vectors: Mapping[str, FloatVector] | None,
+    jobs: Sequence[JobDraft],
+) -> ScopedRecord:
+    """Change what is named of one record, and rewrite what depends on it."""
+    check_expectations(connection, t, expects)
+    seq, record_type, thread_id = _find_one(connection, t, record_filter)
+    given = {
+        name: value
+        for name in RecordChanges.__slots__
+        if (value := getattr(changes, name)) is not NOT_SET_MARKER
+    }
+    sources = given.pop("sources", None)
+    assignments = ["updated_at = ?", "revision = revision + 1"]
+    binds: list[Any] = [to_micros(now)]
+    for name, value in given.items():
+        assignments.append(f"{name} = ?")
+        binds.append(_column_value(name, value))
+    connection.execute(
+        f"UPDATE {t.record} SET {', '.join(assignments)} WHERE seq = ?", (*binds, seq)
+    )
+    if sources is not None:
+        connection.execute(f"DELETE FROM {t.source} WHERE record_seq = ?", (seq,))
+        _insert_sources(connection, t, seq, sources)
+    if _INDEXED_FIELDS & given.keys():
+        touched = {seq}
+        if "content" in given:
+            stale = [seq]
+            if record_type == "message":
+                previous = neighbour(connection, t, thread_id, seq, -1)
+                following = neighbour(connection, t, thread_id, seq, 1)
+                touched.update(place for place in (previous, following) if place is not None)
+                if following is not None:
+                    stale.append(following)
+            drop_vectors(connection, t, stale)
+        reindex(connection, t, touched)
+    if vectors:
+        put_vectors(connection, t, vectors)
+    insert_jobs(connection, t, jobs, now)
+    return _by_seq(connection, t, (seq,))[0]
+
+
+def _column_value(name: str, value: Any) -> Any:
+    if name in _TIME_FIELDS:
+        return to_micros(value)
+    if name in ("metadata", "tags"):
+        return dump_json(value)
+    return value
+
+
+def check_expectations(
+    connection: apsw.Connection, t: Tables, expects: Sequence[Expectation]
+) -> None:
+    """Raise `StaleReadError` unless every record is as its reader saw it."""
+    for expected in expects:
+        row = connection.execute(
+            f"SELECT revision FROM {t.record} WHERE id = ?", (expected.record_id,)
+        ).fetchone()
+        if (None if row is None else row[0]) != expected.revision:
+            msg = f"record {expected.record_id!r} was changed meanwhile"
+            raise StaleReadError(msg)
+
+
+def _find_one(
+    connection: apsw.Connection, t: Tables, record_filter: RecordFilter
+) -> tuple[int, str, str | None]:
+    where = record_where(record_filter)
+    row = connection.execute(
+        f"SELECT r.seq, r.record_type, r.thread_id FROM {t.record} r WHERE {where.sql} LIMIT 1",
+        where.binds,
+    ).fetchone()
+    if row is None:
+        raise NotFoundError(missing(record_filter))
+    return row[0], row[1], row[2]
+
+
+def missing(record_filter: RecordFilter) -> str:
+    """Say which record is not there, without telling whether another scope holds it."""
+    ids = ", ".join(map(repr, record_filter.ids or ()))
+    kinds = " or ".join(record_filter.record_types or ("record",))
+    return f"there is no {kinds} {ids} in this scope"
+
+
+def remove_records(
+    connection: apsw.Connection,
+    t: Tables,
+    record_filter: RecordFilter,
+    *,
+    expects: Sequence[Expectation],
+    vectors: Mapping[str, FloatVector] | None,
+) -> Deletion:
+    """Delete what the filter lets through and rewrite what its neighbours indexed of it."""
+    check_expectations(connection, t, expects)
+    where = record_where(record_filter)
+    rows = connection.execute(
+        f"SELECT r.seq, r.thread_id, r.record_type FROM {t.record} r WHERE {where.sql}",
+        where.binds,
+    ).fetchall()
+    gone = {row[0] for row in rows}
+    touched: set[int] = set()
+    orphaned: set[int] = set()
+    for seq, thread_id, record_type in rows:
+        if record_type != "message":
+            continue
+        for step in (-1, 1):
+            other = _surviving_neighbour(connection, t, thread_id, seq, step, gone)
+            if other is not None:
+                touched.add(other)
+                if step > 0:
+                    orphaned.add(other)
+    counts = _remove(connection, t, sorted(gone))
+    drop_vectors(connection, t, sorted(orphaned))
+    reindex(connection, t, touched)
+    if vectors:
+        put_vectors(connection, t, vectors)
+    renewed = vectors or {}
+    stale = tuple(
+        record.id
+        for record in _by_seq(connection, t, sorted(orphaned))
+        if record.id not in renewed
+    )
+    return Deletion(counts=_nonzero(counts), stale=stale)
+
+
+def _surviving_neighbour(
+    connection: apsw.Connection,
+    t: Tables,
+    thread_id: str | None,
+    seq: int,
+    step: int,
+    gone: set[int],
+) -> int | None:
+    place = neighbour(connection, t, thread_id, seq, step)
+    # Only the ends of a deleted run have neighbours that stay; inside a run the next one's
+    # turn to look comes anyway.
+    return None if place is None or place in gone else place
+
+
+def _remove(connection: apsw.Connection, t: Tables, seqs: Sequence[int]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for batch in _batches(seqs, 500):
+        listed = dump_json(list(batch))
+        member = "(SELECT value FROM json_each(?))"
+        unindex(connection, t, batch)
+        drop_vectors(connection, t, batch)
+        connection.execute(
+            f"DELETE FROM {t.link} WHERE source_seq IN {member} OR target_seq IN {member}",
+            (listed, listed),
+        )
+        counts["link"] += connection.changes()
+        connection.execute(f"DELETE FROM {t.source} WHERE record_seq IN {member}", (listed,))
+        counts.update(
+            dict(
+                connection.execute(
+                    f"SELECT record_type, count(*) FROM {t.record} WHERE seq IN {member} "
+                    f"GROUP BY record_type",
+                    (listed,),
+                ).fetchall()
+            )
+        )
+        connection.execute(f"DELETE FROM {t.record} WHERE seq IN {member}", (listed,))
+    return counts
+
+
+def _batches(seqs: Sequence[int], size: int) -> Iterable[Sequence[int]]:
+    for start in range(0, len(seqs), size):
+        yield seqs[start : start + size]
+
+
+def _nonzero(counts: Counter[str]) -> dict[str, int]:
+    return {kind: count for kind, count in sorted(counts.items()) if count}

@@ -1,7 +1,7 @@
 """What SQLite's FTS5 needs to match our tokens and nothing else.
 
 The analyzer decides what a token is; FTS5 only has to cut at white space and to leave each token
-as it is. May import the analyzer and errors.
+as it is. May import requests and errors.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from agentmemory.errors import ValidationError
-from agentmemory.text.analyzer import QueryTerm
+from agentmemory.requests import QueryTerm
 
 FTS5_TOKENIZER: Final = r"""ascii tokenchars '!""#$%&''()*+,-./:;<=>?@[\]^_`{|}~'"""
 """The value of FTS5's `tokenize` option, to be written between double quotes.

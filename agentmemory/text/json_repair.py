@@ -1,0 +1,362 @@
+"""JSON out of what a language model wrote: fenced, chatty, cut off or nearly JSON.
+
+May import errors. What a value means, and whether it meets a schema, is judged where it is used.
+
+The text is read from left to right. Outside thinking blocks each `{` or `[` is tried as the start
+of a value, first as JSON, then by a tolerant reader. The reader repairs what has one sensible
+reading (trailing or missing commas, single quotes, unescaped quotes, Python's literals, comments,
+missing or mixed up closing brackets) and gives up on everything else, so that prose in braces is
+not taken for data. Where the answer was cut off, the value that was cut is left out: half a
+sentence is nothing anyone said.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from agentmemory.errors import ValidationError
+
+_MAX_DEPTH = 100
+_MAX_STARTS = 256
+
+_THINK_TAG = re.compile(
+    r"(?:<|◁)(?P<end>/?)(?:think|thinking|thought|reasoning|scratchpad)(?:>|▷)", re.IGNORECASE
+)
+_START = re.compile(_THINK_TAG.pattern + r"|[{\[]", re.IGNORECASE)
+_FENCED = re.compile(r"```[\w+-]*\s*(?P<inside>.*?)\s*```", re.DOTALL)
+_SPACE = re.compile(r"(?:[\s\ufeff]|//[^\n]*|/\*.*?\*/|\#[^\n]*)*", re.DOTALL)
+_NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?(?=[\s,}\]/#]|\Z)")
+_REST_OF_NUMBER = re.compile(r"[-+.0-9eE]+")
+_WORD = re.compile(r"-?[^\W\d][\w$-]*")
+_LITERALS: Final[dict[str, Any]] = {
+    "true": True,
+    "false": False,
+    **dict.fromkeys(("null", "none", "undefined", "nan", "infinity", "-infinity")),
+}
+_ESCAPES = {
+    "n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f",
+    '"': '"', "'": "'", "\\": "\\", "/": "/", "\n": "\n",
+}  # fmt: skip
+_UNICODE_ESCAPE = re.compile(r"[0-9a-fA-F]{4}(?:\\u[0-9a-fA-F]{4})?")
+_CLOSING_QUOTES = {
+    '"': re.compile(r'["\\]'),
+    "'": re.compile(r"['\\]"),
+    "“": re.compile(r'[”"\\]'),
+    "”": re.compile(r'[”"\\]'),
+    "‘": re.compile(r"[’'\\]"),
+    "’": re.compile(r"[’'\\]"),
+}
+_CLOSING = re.compile(r"[}\]]")
+_QUOTE = "[\"'“”‘’]"
+_NEW_KEY = rf"(?:{_QUOTE}[^\n:]{{0,100}}{_QUOTE}|[\w$-]{{1,100}})\s*:"
+_NEW_ITEM = rf"(?:{_QUOTE}|[\[{{\d.+-]|(?:true|false|null|none|nan|undefined)\b)"
+_BARE_KEY = re.compile(r"[\w$-]+(?=\s*:)")
+_KEY_START = re.compile(rf"{_QUOTE}|[\w$-]{{1,100}}\s*:")
+_ITEM_START = re.compile(_NEW_ITEM, re.IGNORECASE)
+# What must follow a quote that closes a string.
+_END = r"[}\]]|//|/\*|```|\Z"
+_AFTER_KEY = re.compile(r"\s*:")
+_AFTER_MEMBER = re.compile(rf"\s*(?:{_END}|{_NEW_KEY}|,\s*(?:{_END}|,|{_NEW_KEY}))")
+_AFTER_ITEM = re.compile(rf"\s*(?:{_END}|{_QUOTE}|,\s*(?:{_END}|,|{_NEW_ITEM}))", re.IGNORECASE)
+_SWALLOWED = re.compile(rf"{_QUOTE}\s*[:,]\s*{_QUOTE}|{_QUOTE}\s*:\s*[\[{{\d]")
+_ESCAPED_SURROGATES = re.compile(
+    r"\\(?:\\|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    r"|(?P<lone>u[dD][89a-fA-F][0-9a-fA-F]{2}))"
+)
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+class _UnreadableError(Exception):
+    """There is no sensible reading at this place."""
+
+
+class _Missing:
+    """Stands for a value that was cut off before it was complete."""
+
+
+_MISSING = _Missing()
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    value: Any
+    complete: bool
+
+    @property
+    def rank(self) -> int:
+        """Data first, then what may be a list or a footnote mark in prose; whole before cut."""
+        value = self.value
+        is_data = (isinstance(value, dict) and bool(value)) or (
+            isinstance(value, list) and any(isinstance(item, dict | list) for item in value)
+        )
+        return (0 if is_data else 2) + (0 if self.complete else 1)
+
+
+def parse_json(raw: str) -> Any:
+    """Find and read the JSON value in a model's answer.
+
+    The first balanced value outside thinking blocks is preferred; then one that was cut off.
+    NaN and infinities become None, for JSON has no such numbers; lone surrogates become U+FFFD.
+
+    Args:
+        raw: The answer as it came.
+
+    Returns:
+        What `json.loads` would give for the repaired text.
+
+    Raises:
+        ValidationError: Nothing in the text can be read as JSON (it is a `ValueError` too).
+    """
+    text = _SURROGATES.sub("\ufffd", raw)
+    text = _ESCAPED_SURROGATES.sub(
+        lambda found: r"\ufffd" if found["lone"] else found[0], text
+    ).strip("\ufeff \t\r\n")
+    value = _read_whole(text)
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        # JSON that was encoded twice, or a string that only looks so.
+        inner = _read_whole(value.strip())
+        found = [_Candidate(inner, complete=True)] if inner is not _MISSING else _scan(value)
+        return _best(found) if found else value
+    if value is not _MISSING:
+        return value
+    candidates = _scan(text)
+    if not candidates:
+        raise ValidationError(
+            f"`raw` holds no JSON value: {raw[:200]!r}; accepted is JSON, also in a fence or "
+            "among other text",
+            argument="raw",
+        )
+    return _best(candidates)
+
+
+def _best(candidates: list[_Candidate]) -> Any:
+    return min(candidates, key=lambda candidate: candidate.rank).value
+
+
+def _finite(digits: str) -> float | None:
+    number = float(digits)
+    return number if math.isfinite(number) else None
+
+
+_DECODER = json.JSONDecoder(strict=False, parse_constant=_LITERALS.get, parse_float=_finite)
+
+
+def _read_whole(text: str) -> Any:
+    """Read text that is one JSON value, bare or in one fence; `_MISSING` if it is not."""
+    fenced = _FENCED.fullmatch(text)
+    for candidate in (text, fenced["inside"]) if fenced else (text,):
+        try:
+            return _DECODER.decode(candidate)
+        except (ValueError, RecursionError):
+            continue
+    return _MISSING
+
+
+def _scan(text: str) -> list[_Candidate]:
+    candidates: list[_Candidate] = []
+    thinking = False
+    starts = 0
+    position = 0
+    while starts < _MAX_STARTS and (found := _START.search(text, position)):
+        position = found.end()
+        if found[0] not in "{[":
+            if found["end"] and not thinking:
+                # The opening tag was part of the prompt: all before was thinking.
+                candidates.clear()
+            thinking = not found["end"]
+            continue
+        if thinking:
+            continue
+        starts += 1
+        try:
+            value, position = _DECODER.raw_decode(text, found.start())
+            candidates.append(_Candidate(value, complete=True))
+            continue
+        except (ValueError, RecursionError):
+            pass
+        reader = _Reader(text, found.start())
+        try:
+            value = reader.read()
+        except _UnreadableError:
+            continue
+        if value is _MISSING:
+            continue
+        if reader.cut and _THINK_TAG.search(text, found.end()):
+            # It ran over the end of thinking that had no opening tag.
+            continue
+        candidates.append(_Candidate(value, complete=not reader.cut))
+        position = reader.position
+    return candidates
+
+
+class _Reader:
+    """Reads one object or array that is nearly JSON.
+
+    Each method starts at `position`, leaves it behind what it read, and returns `_MISSING` where
+    the text ended before a value was complete; `cut` is then set and all enclosing containers
+    return what they have.
+    """
+
+    def __init__(self, text: str, position: int) -> None:
+        self.text = text
+        self.position = position
+        self.cut = False
+        self._open: list[str] = []
+
+    def read(self) -> Any:
+        return self._object() if self.text[self.position] == "{" else self._array()
+
+    def _peek(self) -> str:
+        """Skip space and comments; return the next character, "" at the end of the answer."""
+        space = _SPACE.match(self.text, self.position)
+        self.position = space.end() if space else self.position
+        if self.text.startswith("```", self.position):
+            return ""
+        return self.text[self.position : self.position + 1]
+
+    def _enter(self, closing: str) -> None:
+        if len(self._open) >= _MAX_DEPTH:
+            raise _UnreadableError
+        self._open.append(closing)
+        self.position += 1
+
+    def _another(self, closing: str) -> bool:
+        """Move over commas; return whether an element follows, else leave the container."""
+        char = self._peek()
+        while char == ",":
+            self.position += 1
+            char = self._peek()
+        if not char:
+            self.cut = True
+            return False
+        if char == closing:
+            self.position += 1
+        elif char not in "}]" or char not in self._open:
+            return True
+        # Another closing bracket than ours: the inner one was forgotten, the outer closes both.
+        self._open.pop()
+        return False
+
+    def _prose_follows(self, element: re.Pattern[str]) -> bool:
+        """Tell whether the model, without closing its brackets, went on to talk.
+
+        Only if no bracket closes later: otherwise data would be lost without a word.
+        """
+        return not element.match(self.text, self.position) and not _CLOSING.search(
+            self.text, self.position
+        )
+
+    def _object(self) -> Any:
+        result: dict[str, Any] = {}
+        self._enter("}")
+        while not self.cut and self._another("}"):
+            if result and self._prose_follows(_KEY_START):
+                self.cut = True
+                break
+            key = self._key()
+            value = _MISSING if key is _MISSING else self._member()
+            if value is not _MISSING:
+                result[key] = value
+        return _MISSING if self.cut and not result else result
+
+    def _array(self) -> Any:
+        result: list[Any] = []
+        self._enter("]")
+        while not self.cut and self._another("]"):
+            if result and self._prose_follows(_ITEM_START):
+                self.cut = True
+                break
+            value = self._value(_AFTER_ITEM)
+            if value is not _MISSING:
+                result.append(value)
+        return _MISSING if self.cut and not result else result
+
+    def _key(self) -> Any:
+        if self.text[self.position] in _CLOSING_QUOTES:
+            return self._string(_AFTER_KEY)
+        word = _BARE_KEY.match(self.text, self.position)
+        if not word:
+            raise _UnreadableError
+        self.position = word.end()
+        return word[0]
+
+    def _member(self) -> Any:
+        char = self._peek()
+        if char == ":":
+            self.position += 1
+            return self._value(_AFTER_MEMBER)
+        if char:
+            raise _UnreadableError
+        self.cut = True
+        return _MISSING
+
+    def _value(self, after: re.Pattern[str]) -> Any:
+        char = self._peek()
+        if char == "{":
+            return self._object()
+        if char == "[":
+            return self._array()
+        if char in _CLOSING_QUOTES:
+            return self._string(after)
+        number = _NUMBER.match(self.text, self.position)
+        if number:
+            self.position = number.end()
+            return _read_number(number[0])
+        word = _WORD.match(self.text, self.position)
+        if word:
+            self.position = word.end()
+            literal = _LITERALS.get(word[0].lower(), _MISSING)
+            if literal is not _MISSING:
+                return literal
+        if self._peek() and not _REST_OF_NUMBER.fullmatch(self.text, self.position):
+            raise _UnreadableError
+        self.cut = True
+        return _MISSING
+
+    def _string(self, after: re.Pattern[str]) -> Any:
+        """Read a quoted string; a quote that nothing fitting follows belongs to the text."""
+        closing = _CLOSING_QUOTES[self.text[self.position]]
+        self.position += 1
+        parts: list[str] = []
+        has_inner_quotes = False
+        while found := closing.search(self.text, self.position):
+            parts.append(self.text[self.position : found.start()])
+            self.position = found.end()
+            if found[0] == "\\":
+                parts.append(self._escape())
+            elif after.match(self.text, self.position):
+                value = "".join(parts)
+                if has_inner_quotes and _SWALLOWED.search(value):
+                    raise _UnreadableError
+                return value
+            else:
+                has_inner_quotes = True
+                parts.append(found[0])
+        self.position = len(self.text)
+        self.cut = True
+        return _MISSING
+
+    def _escape(self) -> str:
+        char = self.text[self.position : self.position + 1]
+        self.position += 1
+        if char in _ESCAPES:
+            return _ESCAPES[char]
+        code = _UNICODE_ESCAPE.match(self.text, self.position) if char == "u" else None
+        if not code:
+            # As in a path of Windows: the backslash was meant.
+            return "\\" + char
+        self.position = code.end()
+        return str(json.loads(f'"\\u{code[0]}"'))
+
+
+def _read_number(digits: str) -> int | float | None:
+    if re.fullmatch(r"[-+]?[0-9]+", digits):
+        try:
+            return int(digits)
+        except ValueError:  # more digits than Python converts
+            return None
+    return _finite(digits)

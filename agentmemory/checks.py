@@ -6,6 +6,7 @@ raises `ValidationError` naming the argument before anything is written.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -40,7 +41,7 @@ def check_text(value: Any, *, argument: str, allow_empty: bool = False) -> str:
         msg = f"`{argument}` must be text (str), not {type(value).__name__}: {_shown(value)}"
         raise ValidationError(msg, argument=argument)
     if not allow_empty and not value.strip():
-        msg = f"`{argument}` is empty: {value!r}; text with at least one visible character is accepted"
+        msg = f"`{argument}` is empty: {value!r}; accepted: text with a visible character"
         raise ValidationError(msg, argument=argument)
     if len(value) > MAX_CONTENT_CHARS:
         msg = f"`{argument}` has {len(value)} characters; at most {MAX_CONTENT_CHARS} are accepted"
@@ -134,7 +135,7 @@ def check_number(
     number = float(value)
     too_small = minimum is not None and number < minimum
     too_large = maximum is not None and number > maximum
-    if number != number or number in (float("inf"), float("-inf")) or too_small or too_large:
+    if not math.isfinite(number) or too_small or too_large:
         msg = f"`{argument}` is {value!r}; accepted: {_range_text(minimum, maximum)}"
         raise ValidationError(msg, argument=argument)
     return number

@@ -69,9 +69,7 @@ class Parts:
             store, self.vectorizer, token_counter=self.counter, clock=self.clock
         )
         self.recorder = Recorder(store, self.vectorizer, self.clock)
-        self.cards = CardBuilder(
-            store, self.searcher, token_counter=self.counter, clock=self.clock
-        )
+        self.cards = CardBuilder(store, self.searcher, token_counter=self.counter, clock=self.clock)
         self._opening = anyio.Lock()
         self._open = False
         self._closed = False
@@ -122,7 +120,7 @@ def resolve_embedder_option(
         installed = importlib.util.find_spec("wordllama") is not None
         chosen = resolve_embedder("local") if installed else None
     else:
-        chosen = resolve_embedder(embedder)  # type: ignore[arg-type]
+        chosen = resolve_embedder(embedder)
     if chosen is None:
         if strategy is SearchStrategy.VECTOR:
             msg = (

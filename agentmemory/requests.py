@@ -276,7 +276,7 @@ class ListQuery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page(Generic[T], Sequence[T]):
+class Page(Sequence[T], Generic[T]):
     """One page of a listing; a sequence of its items.
 
     Args:

@@ -112,7 +112,7 @@ class ScopeFilter:
         return not (self.user.exact or self.agent.exact or self.thread.exact)
 
 
-def merge_search_scope(  # noqa: PLR0913 - one parameter per field of the scope
+def merge_search_scope(
     scope: SearchScope | Scope | None,
     *,
     user_id: OptionalId,

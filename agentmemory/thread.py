@@ -502,6 +502,4 @@ class AsyncThread:
 
     @property
     def _owner(self) -> CardOwner:
-        return CardOwner(
-            thread_id=self.thread_id, user_id=self.user_id, agent_id=self.agent_id
-        )
+        return CardOwner(thread_id=self.thread_id, user_id=self.user_id, agent_id=self.agent_id)

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
-
-import anyio
+from typing import TYPE_CHECKING, Any, Final
 
 from agentmemory.checks import check_bool, check_int, check_text
 from agentmemory.config import SearchStrategy
@@ -34,6 +32,9 @@ from agentmemory.retrieval.search import PreparedQuery, Ranked, Searcher
 from agentmemory.scope import NOT_SET_MARKER, DimensionMatch, NotSet, ScopeFilter
 from agentmemory.stores.filters import parse_filter
 from agentmemory.text.xml import Node, render
+
+if TYPE_CHECKING:
+    import anyio
 
 CARD_RECORD_TYPES: Final[tuple[RecordType, ...]] = (*MEMORY_TYPES, "message")
 """The types a minimum can be asked for."""

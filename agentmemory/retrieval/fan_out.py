@@ -6,7 +6,7 @@ Imports anyio only.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import anyio
 
@@ -34,18 +34,13 @@ async def fan_out(
         async with limiter:
             try:
                 results[index] = await worker(item)
-            except Exception as failure:
+            except Exception as failure:  # noqa: BLE001 - raised below, as itself
                 failures.append(failure)
-                raise
+                group.cancel_scope.cancel()
 
-    try:
-        async with anyio.create_task_group() as group:
-            for index, item in enumerate(items):
-                group.start_soon(run, index, item)
-    except* Exception:
-        # The group's own failures are all in `failures`; anything else is a cancellation, which
-        # `except*` lets pass.
-        pass
+    async with anyio.create_task_group() as group:
+        for index, item in enumerate(items):
+            group.start_soon(run, index, item)
     if failures:
         raise failures[0]
-    return [cast("R", results[index]) for index in range(len(items))]
+    return [results[index] for index in range(len(items))]

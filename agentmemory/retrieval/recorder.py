@@ -108,9 +108,7 @@ class Recorder:
             ]
             if seen.following is not None:
                 passages.append(
-                    Passage(
-                        id=seen.following.id, content=seen.following.content, previous=content
-                    )
+                    Passage(id=seen.following.id, content=seen.following.content, previous=content)
                 )
             vectors = await self._vectorizer.record_vectors(passages)
             return await self._store.update_record(
@@ -141,9 +139,7 @@ class Recorder:
             await self._refresh_one(message_id)
 
     async def _refresh_one(self, message_id: str) -> None:
-        everywhere = RecordFilter(
-            scope=ScopeFilter(), now=self._clock.now(), ids=(message_id,)
-        )
+        everywhere = RecordFilter(scope=ScopeFilter(), now=self._clock.now(), ids=(message_id,))
 
         async def attempt() -> None:
             if not await self._store.get_records(everywhere):
@@ -173,9 +169,7 @@ class Recorder:
         last: dict[str, ScopedRecord] = {}
         while True:
             page = await self._store.list_records(
-                ListQuery(
-                    filter=_everything(self._clock.now()), limit=_REEMBED_BATCH, after=after
-                )
+                ListQuery(filter=_everything(self._clock.now()), limit=_REEMBED_BATCH, after=after)
             )
             done += await self._reembed_page(page.items, last)
             if progress is not None:

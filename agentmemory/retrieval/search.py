@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-import anyio
-
 from agentmemory.config import SearchStrategy
 from agentmemory.errors import ModelError
 from agentmemory.protocols import Clock, MemoryStore, TokenCounter
@@ -32,6 +30,8 @@ from agentmemory.telemetry import MEMORY_QUERY_TEXT, MEMORY_RECORD_COUNT, Event,
 from agentmemory.text.analyzer import analyze, analyze_query
 
 if TYPE_CHECKING:
+    import anyio
+
     from agentmemory.requests import FloatVector
 
 POOL_PER_RESULT: Final = 4
@@ -228,7 +228,10 @@ class Searcher:
         ):
             total += size
             stage = StageTrace(
-                stage="budget", rank=rank, score=result.score, reason=f"{size} tokens, {total} in all"
+                stage="budget",
+                rank=rank,
+                score=result.score,
+                reason=f"{size} tokens, {total} in all",
             )
             explain = replace(result.explain, stages=(*result.explain.stages, stage))
             traced.append(replace(result, explain=explain))
@@ -239,9 +242,7 @@ def _stages(item: Fused, rank: int) -> tuple[StageTrace, ...]:
     return (StageTrace(stage="fusion", rank=rank, score=item.score, reason=item.reason),)
 
 
-def without_names(
-    terms: tuple[QueryTerm, ...], names: frozenset[str]
-) -> tuple[QueryTerm, ...]:
+def without_names(terms: tuple[QueryTerm, ...], names: frozenset[str]) -> tuple[QueryTerm, ...]:
     """Leave out words that name a speaker, unless nothing else is asked."""
     if not names:
         return terms

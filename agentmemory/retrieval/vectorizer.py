@@ -31,7 +31,6 @@ EMBED_DEADLINE_S: Final = 60.0
 """Seconds one call to the embedder may take, its own retries included."""
 
 
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
     """A text to be embedded, with the turn before it if it is a message that has one."""
@@ -165,7 +164,7 @@ def _checked(matrix: npt.NDArray[np.float32], count: int) -> npt.NDArray[np.floa
     import numpy as np
 
     array = np.asarray(matrix, dtype=np.float32)
-    if array.ndim != 2 or array.shape[0] != count:  # noqa: PLR2004 - a matrix
+    if array.ndim != 2 or array.shape[0] != count:
         msg = f"the embedder returned an array of shape {array.shape} for {count} texts"
         raise ModelError(msg)
     if not np.isfinite(array).all():
@@ -179,17 +178,16 @@ def _unit(matrix: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     import numpy as np
 
     lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
-    return np.divide(matrix, lengths, out=np.zeros_like(matrix), where=lengths > 0)
+    scaled: npt.NDArray[np.float32] = np.divide(
+        matrix, lengths, out=np.zeros_like(matrix), where=lengths > 0
+    )
+    return scaled
 
 
-def passages_of(
-    items: Sequence[tuple[str, str]], previous: str | None
-) -> tuple[Passage, ...]:
+def passages_of(items: Sequence[tuple[str, str]], previous: str | None) -> tuple[Passage, ...]:
     """Return the passages of consecutive messages: pairs of id and text, and the turn before."""
     passages = []
     for record_id, content in items:
         passages.append(Passage(id=record_id, content=content, previous=previous))
         previous = content
     return tuple(passages)
-
-

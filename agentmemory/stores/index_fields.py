@@ -20,7 +20,7 @@ CHUNK_CHARS: Final = 500
 """Target size of a chunk; see docs/retrieval-experiments.md."""
 
 NEIGHBOUR_CHARS: Final = 200
-"""How much of the adjoining text is indexed: the end of what precedes, the start of what follows."""
+"""How much adjoining text is indexed: the end of what precedes, the start of what follows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,9 +147,7 @@ def _tokens(text: str) -> str:
 def _date_text(value: datetime) -> str:
     """Return a date the way people ask for it, in English and in Chinese and Japanese."""
     utc = value.astimezone(UTC)
-    return (
-        f"{utc.day} {_MONTHS[utc.month - 1]} {utc.year} {utc.year}年{utc.month}月{utc.day}日"
-    )
+    return f"{utc.day} {_MONTHS[utc.month - 1]} {utc.year} {utc.year}年{utc.month}月{utc.day}日"
 
 
 _MONTHS: Final = (

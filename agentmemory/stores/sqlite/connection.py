@@ -13,7 +13,7 @@ import os
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
@@ -100,7 +100,7 @@ class ConnectionPlan:
     """How one connection of the engine is opened.
 
     Args:
-        path: Absolute path of the file, or `":memory:"`.
+        path: Path of the file, or `":memory:"`.
         role: `writer` creates the file and switches it to WAL, `reader` finds it so, `memory`
             is the only connection of a database without a file.
         durability: `normal` survives the death of the process, `full` also power loss.
@@ -113,6 +113,12 @@ class ConnectionPlan:
     durability: Durability = "normal"
     admit: ConnectionHook | None = None
     setup: ConnectionHook | None = None
+
+    def resolved(self) -> ConnectionPlan:
+        """Return the same plan with an absolute path, for the working directory may change."""
+        if self.role == "memory":
+            return self
+        return replace(self, path=str(Path(self.path).absolute()))
 
     def connect(self, busy: BusyWait) -> apsw.Connection:
         """Open and configure a connection; the calling thread owns it.

@@ -16,7 +16,6 @@ import math
 import os
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from queue import SimpleQueue
 from typing import Final, TypeVar
 
@@ -95,8 +94,7 @@ class SqliteEngine:
                 f"`durability` is {durability!r}; it must be 'normal' or 'full'",
                 argument="durability",
             )
-        self._given_path = path
-        self._path = path if path == MEMORY else str(Path(path).absolute())
+        self._path = path
         self._reader_count = 0 if path == MEMORY else readers
         self._busy_timeout_s = _seconds("busy_timeout_s", busy_timeout_s, zero=True)
         self._operation_timeout_s = _seconds("operation_timeout_s", operation_timeout_s)
@@ -116,7 +114,7 @@ class SqliteEngine:
 
     @property
     def path(self) -> str:
-        """The absolute path of the database file, or `":memory:"`."""
+        """The path of the database file, absolute once it is open, or `":memory:"`."""
         return self._path
 
     async def open(self) -> None:
@@ -139,15 +137,16 @@ class SqliteEngine:
             raise ClosedError("the store is closed")
         if self._loop is not None:
             raise UsageError("the store was opened already; `open` is called once")
-        if not self._given_path or self._given_path.endswith(("/", os.sep)):
+        if not self._path or self._path.endswith(("/", os.sep)):
             raise StoreUnavailableError(
-                f"cannot open the database {self._given_path!r}: `path` must name a file, "
+                f"cannot open the database {self._path!r}: `path` must name a file, "
                 "or be ':memory:'"
             )
         self._loop, self._pid = loop, os.getpid()
         try:
             self._writer = self._worker("memory" if self._path == MEMORY else "writer")
             await self._start([self._writer])
+            self._path = self._writer.plan.path
             self._readers = [self._worker("reader") for _ in range(self._reader_count)]
             await self._start(self._readers)
         except BaseException:

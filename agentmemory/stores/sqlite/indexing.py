@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from agentmemory.stores.index_fields import IndexSource, index_fields, scope_tokens
+from agentmemory.stores.sqlite.query import fetch_one
 from agentmemory.stores.sqlite.rows import dump_json, from_micros
 from agentmemory.stores.sqlite.schema import FTS_COLUMNS, Tables
 
@@ -30,11 +31,12 @@ def reindex(connection: apsw.Connection, t: Tables, seqs: Iterable[int]) -> None
     )
     for seq in sorted(set(seqs)):
         unindex(connection, t, (seq,))
-        row = connection.execute(
+        row = fetch_one(
+            connection,
             f"SELECT record_type, user_id, agent_id, thread_id, actor, content, metadata, "
             f"event_time FROM {t.record} WHERE seq = ?",
             (seq,),
-        ).fetchone()
+        )
         if row is None:
             continue
         record_type, user_id, agent_id, thread_id, actor, content, metadata, event_time = row
@@ -88,29 +90,26 @@ def neighbour(
     if thread_id is None:
         return None
     comparison, order = ("<", "DESC") if step < 0 else (">", "ASC")
-    row = connection.execute(
+    row = fetch_one(
+        connection,
         f"SELECT seq FROM {t.record} WHERE thread_id = ? AND record_type = 'message' "
         f"AND seq {comparison} ? ORDER BY seq {order} LIMIT 1",
         (thread_id, seq),
-    ).fetchone()
+    )
     return None if row is None else int(row[0])
 
 
 def _content_of(connection: apsw.Connection, t: Tables, seq: int | None) -> str | None:
     if seq is None:
         return None
-    row = connection.execute(f"SELECT content FROM {t.record} WHERE seq = ?", (seq,)).fetchone()
+    row = fetch_one(connection, f"SELECT content FROM {t.record} WHERE seq = ?", (seq,))
     return None if row is None else str(row[0])
 
 
-def put_vectors(
-    connection: apsw.Connection, t: Tables, vectors: Mapping[str, FloatVector]
-) -> None:
+def put_vectors(connection: apsw.Connection, t: Tables, vectors: Mapping[str, FloatVector]) -> None:
     """Store vectors by record id, replacing what was there; ids that are gone are left out."""
     for record_id, vector in vectors.items():
-        row = connection.execute(
-            f"SELECT seq FROM {t.record} WHERE id = ?", (record_id,)
-        ).fetchone()
+        row = fetch_one(connection, f"SELECT seq FROM {t.record} WHERE id = ?", (record_id,))
         if row is None:
             continue
         connection.execute(

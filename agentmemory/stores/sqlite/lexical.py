@@ -25,6 +25,7 @@ from agentmemory.stores.index_fields import (
     user_token,
     user_type_token,
 )
+from agentmemory.stores.sqlite.query import fetch_all, fetch_one
 from agentmemory.stores.sqlite.rows import dump_json
 from agentmemory.stores.sqlite.schema import FTS_COLUMNS, Tables
 from agentmemory.stores.sqlite.where import Where
@@ -85,11 +86,12 @@ def lexical_hits(
         return []
     wanted = pool * 4
     while True:
-        chunks = connection.execute(
+        chunks = fetch_all(
+            connection,
             f"SELECT rowid FROM {t.fts} WHERE {t.fts} MATCH ? "
             f"ORDER BY bm25({t.fts}, {_WEIGHTS_SQL}), rowid LIMIT ?",
             (expression, wanted),
-        ).fetchall()
+        )
         hits = _passing(connection, t, chunks, where)
         if len(hits) >= pool or len(chunks) < wanted:
             return hits[:pool]
@@ -102,11 +104,13 @@ def _passing(
     if not chunks:
         return []
     owners = dict(
-        connection.execute(
-            f"SELECT c.id, r.seq FROM {t.chunk} c JOIN {t.record} r ON r.seq = c.record_seq "
-            f"WHERE c.id IN (SELECT value FROM json_each(?)) AND {where.sql}",
+        fetch_all(
+            connection,
+            # CROSS JOIN keeps the planner from walking the whole scope instead of the list.
+            f"SELECT c.id, r.seq FROM json_each(?) j CROSS JOIN {t.chunk} c ON c.id = j.value "
+            f"CROSS JOIN {t.record} r ON r.seq = c.record_seq WHERE {where.sql}",
             (dump_json([chunk for (chunk,) in chunks]), *where.binds),
-        ).fetchall()
+        )
     )
     return list(dict.fromkeys(owners[chunk] for (chunk,) in chunks if chunk in owners))
 
@@ -123,18 +127,23 @@ def score_records(
     weighted = [(term, _idf(rows, _document_frequency(connection, t, term))) for term in terms]
     columns = ", ".join(f"f.{name}" for name in _SCORED_COLUMNS)
     cursor = connection.execute(
-        f"SELECT c.record_seq, {columns} FROM {t.chunk} c JOIN {t.fts} f ON f.rowid = c.id "
-        f"WHERE c.record_seq IN (SELECT value FROM json_each(?))",
+        f"SELECT c.record_seq, {columns} FROM json_each(?) j "
+        f"CROSS JOIN {t.chunk} c ON c.record_seq = j.value "
+        f"CROSS JOIN {t.fts} f ON f.rowid = c.id",
         (dump_json(listed),),
     )
     for seq, *fields in cursor:
-        length = sum(field.count(" ") + 1 for field in fields if field)
+        text = " ".join(fields)
+        # An empty field adds a space of its own.
+        length = text.count(" ") + 1 - fields.count("")
         norm = K1 * (1 - B + B * length / average)
         score = 0.0
         for term, idf in weighted:
-            frequency = _frequency(term, fields)
-            if frequency:
-                score += idf * frequency * (K1 + 1) / (frequency + norm)
+            # Most chunks lack most words, and looking for a substring is fast.
+            if term.text in text:
+                frequency = _frequency(term, fields)
+                if frequency:
+                    score += idf * frequency * (K1 + 1) / (frequency + norm)
         scores[seq] = max(scores[seq], score)
     return scores
 
@@ -143,7 +152,6 @@ def _frequency(term: QueryTerm, fields: Sequence[str]) -> float:
     total = 0.0
     text = term.text
     for field, weight in zip(fields, _WEIGHTS, strict=True):
-        # Most fields hold most words not at all, and looking for a substring is fast.
         if not weight or text not in field:
             continue
         tokens = field.split(" ")
@@ -162,14 +170,13 @@ def _idf(rows: int, frequency: int) -> float:
 def _document_frequency(connection: apsw.Connection, t: Tables, term: QueryTerm) -> int:
     if term.prefix:
         # Documents with several of the words would be counted once for each by the vocabulary.
-        row = connection.execute(
+        row = fetch_one(
+            connection,
             f"SELECT count(*) FROM {t.fts} WHERE {t.fts} MATCH ?",
             (fts5_match((term,), columns=_SCORED_COLUMNS),),
-        ).fetchone()
+        )
     else:
-        row = connection.execute(
-            f"SELECT doc FROM {t.vocabulary} WHERE term = ?", (term.text,)
-        ).fetchone()
+        row = fetch_one(connection, f"SELECT doc FROM {t.vocabulary} WHERE term = ?", (term.text,))
     return 0 if row is None else int(row[0])
 
 
@@ -179,7 +186,7 @@ def _statistics(connection: apsw.Connection, t: Tables) -> tuple[int, float]:
     FTS5 keeps both in its data table under id 1 as variable-length integers: the number of
     rows, then the total number of tokens of each column.
     """
-    row = connection.execute(f"SELECT block FROM {t.fts}_data WHERE id = 1").fetchone()
+    row = fetch_one(connection, f"SELECT block FROM {t.fts}_data WHERE id = 1")
     numbers = _varints(row[0]) if row else [0]
     rows, tokens = numbers[0], sum(numbers[2:])
     return rows, (tokens / rows if rows else 0.0)

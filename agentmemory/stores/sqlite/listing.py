@@ -16,6 +16,7 @@ from agentmemory.checks import check_int
 from agentmemory.errors import ValidationError
 from agentmemory.records import ScopedRecord, ThreadRecord
 from agentmemory.requests import MAX_LIST_LIMIT, ListQuery, Page, ThreadQuery
+from agentmemory.stores.sqlite.query import fetch_all
 from agentmemory.stores.sqlite.rows import (
     THREAD_SELECT,
     record_from_row,
@@ -30,9 +31,7 @@ if TYPE_CHECKING:
     from agentmemory.stores.sqlite.schema import Tables
 
 
-def page_of_records(
-    connection: apsw.Connection, t: Tables, query: ListQuery
-) -> Page[ScopedRecord]:
+def page_of_records(connection: apsw.Connection, t: Tables, query: ListQuery) -> Page[ScopedRecord]:
     """Return one page of records."""
     limit = check_int(query.limit, argument="limit", minimum=1, maximum=MAX_LIST_LIMIT)
     where = record_where(query.filter)
@@ -47,11 +46,12 @@ def page_of_records(
         else:
             where.add(f"r.seq {sign} ?", seq)
     order = f"r.effective_time {direction}, r.seq {direction}" if by_event else f"r.seq {direction}"
-    rows = connection.execute(
+    rows = fetch_all(
+        connection,
         f"SELECT {record_select(t)}, r.effective_time FROM {t.record} r WHERE {where.sql} "
         f"ORDER BY {order} LIMIT ?",
         (*where.binds, limit + 1),
-    ).fetchall()
+    )
     more = len(rows) > limit
     rows = rows[:limit]
     cursor = _cursor(kind, rows[-1][-1], rows[-1][0]) if more else None
@@ -72,11 +72,12 @@ def page_of_threads(
     if query.after is not None:
         _, seq = _read_cursor(query.after, kind)
         where.add(f"seq {'<' if query.descending else '>'} ?", seq)
-    rows = connection.execute(
+    rows = fetch_all(
+        connection,
         f"SELECT {THREAD_SELECT}, seq FROM {t.thread} WHERE {where.sql} "
         f"ORDER BY seq {direction} LIMIT ?",
         (*where.binds, limit + 1),
-    ).fetchall()
+    )
     more = len(rows) > limit
     rows = rows[:limit]
     cursor = _cursor(kind, 0, rows[-1][-1]) if more else None

@@ -44,6 +44,9 @@ def dump_json(value: Mapping[str, Any] | Sequence[Any]) -> str:
     return orjson.dumps(value).decode()
 
 
+_STATUS: Final = {status.value: status for status in RecordStatus}
+_TIER: Final = {tier.value: tier for tier in Tier}
+
 RECORD_COLUMNS: Final = (
     "seq",
     "id",
@@ -79,8 +82,9 @@ def record_select(t: Tables, alias: str = "r") -> str:
     """Return the select list that `record_from_row` reads."""
     columns = ", ".join(f"{alias}.{name}" for name in RECORD_COLUMNS)
     sources = (
+        f"CASE {alias}.record_type WHEN 'message' THEN '[]' ELSE "
         f"(SELECT json_group_array(s.message_id ORDER BY s.position) "
-        f"FROM {t.source} s WHERE s.record_seq = {alias}.seq)"
+        f"FROM {t.source} s WHERE s.record_seq = {alias}.seq) END"
     )
     replaced_by = (
         f"CASE {alias}.status WHEN 'invalid' THEN (SELECT w.id FROM {t.link} l "
@@ -129,11 +133,11 @@ def record_from_row(row: Sequence[Any]) -> ScopedRecord:
         record_type=record_type,
         content=content,
         metadata={} if metadata == "{}" else orjson.loads(metadata),
-        status=RecordStatus(status),
+        status=_STATUS[status],
         role=role,
         actor=actor,
         compressed=compressed,
-        tier=Tier(tier),
+        tier=_TIER[tier],
         layer=None if layer is None else Layer(layer),
         tags=() if tags == "[]" else tuple(orjson.loads(tags)),
         confidence=confidence,

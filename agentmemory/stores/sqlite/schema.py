@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from agentmemory.config import SchemaPolicy
 from agentmemory.errors import ConfigurationError, SchemaMismatchError, ValidationError
+from agentmemory.stores.sqlite.query import fetch_value
 from agentmemory.text.fts5 import FTS5_TOKENIZER
 
 if TYPE_CHECKING:
@@ -195,9 +196,7 @@ MIGRATIONS: Final[dict[int, Callable[[Tables], tuple[str, ...]]]] = {1: _create_
 """Statements that lead from version n - 1 to n; each step runs in one transaction."""
 
 
-def prepare(
-    connection: apsw.Connection, store_id: str, policy: SchemaPolicy, *, path: str
-) -> None:
+def prepare(connection: apsw.Connection, store_id: str, policy: SchemaPolicy, *, path: str) -> None:
     """Check, create or migrate one store; runs inside one write transaction.
 
     Args:
@@ -258,10 +257,10 @@ def _check_ownership(connection: apsw.Connection, path: str) -> bool:
     Raises:
         SchemaMismatchError: It holds somebody else's data.
     """
-    application_id = connection.execute("PRAGMA application_id").fetchone()[0]
+    application_id = fetch_value(connection, "PRAGMA application_id")
     if application_id == APPLICATION_ID:
         return True
-    tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+    tables = fetch_value(connection, "SELECT count(*) FROM sqlite_schema")
     if application_id == 0 and tables == 0:
         return False
     msg = (
@@ -273,10 +272,10 @@ def _check_ownership(connection: apsw.Connection, path: str) -> bool:
 
 
 def _installed_version(connection: apsw.Connection, store_id: str) -> int | None:
-    row = connection.execute(
-        f"SELECT schema_version FROM {REGISTRY} WHERE store_id = ?", (store_id,)
-    ).fetchone()
-    return None if row is None else int(row[0])
+    version = fetch_value(
+        connection, f"SELECT schema_version FROM {REGISTRY} WHERE store_id = ?", (store_id,)
+    )
+    return None if version is None else int(version)
 
 
 def _migrate(connection: apsw.Connection, store_id: str, version: int) -> None:
@@ -318,7 +317,7 @@ def check_policy(value: object) -> SchemaPolicy:
         ConfigurationError: Anything else.
     """
     try:
-        return SchemaPolicy(value)
+        return SchemaPolicy(str(value))
     except ValueError:
         accepted = ", ".join(policy.name for policy in SchemaPolicy)
         msg = f"`schema_policy` is {value!r}; accepted: SchemaPolicy.{{{accepted}}}"

@@ -12,6 +12,7 @@ from agentmemory.records import ScopedRecord
 from agentmemory.requests import Candidate, CandidateQuery, RecordFilter
 from agentmemory.scope import DimensionMatch, ScopeFilter
 from agentmemory.stores.sqlite.lexical import lexical_hits, score_records
+from agentmemory.stores.sqlite.query import fetch_value
 from agentmemory.stores.sqlite.rows import dump_json, record_from_row, record_select
 from agentmemory.stores.sqlite.schema import Tables
 from agentmemory.stores.sqlite.vectors import VectorIndex
@@ -92,8 +93,8 @@ def _vector_hits(
         passing = {
             row[0]
             for row in connection.execute(
-                f"SELECT r.seq FROM {t.record} r "
-                f"WHERE r.seq IN (SELECT value FROM json_each(?)) AND {where.sql}",
+                f"SELECT r.seq FROM json_each(?) j CROSS JOIN {t.record} r ON r.seq = j.value "
+                f"WHERE {where.sql}",
                 (dump_json([seq for seq, _ in nearest]), *where.binds),
             )
         }
@@ -106,10 +107,9 @@ def _vector_hits(
 def fetch_records(
     connection: apsw.Connection, t: Tables, seqs: Iterable[int]
 ) -> list[ScopedRecord]:
-    """Return records by seq, in the order of seq."""
+    """Return records by seq, in the order given; those that are gone are left out."""
     rows = connection.execute(
-        f"SELECT {record_select(t)} FROM {t.record} r "
-        f"WHERE r.seq IN (SELECT value FROM json_each(?)) ORDER BY r.seq",
+        f"SELECT {record_select(t)} FROM json_each(?) j CROSS JOIN {t.record} r ON r.seq = j.value",
         (dump_json(list(seqs)),),
     )
     return [record_from_row(row) for row in rows]
@@ -123,17 +123,18 @@ def list_actors(connection: apsw.Connection, t: Tables, scope: ScopeFilter) -> t
     """
     where = Where()
     _add_user(where, scope.user)
-    names = []
+    names: list[str] = []
     last = ""
     while True:
-        row = connection.execute(
+        name = fetch_value(
+            connection,
             f"SELECT min(actor) FROM {t.record} WHERE {where.sql} AND actor > ?",
             (*where.binds, last),
-        ).fetchone()
-        if row[0] is None:
+        )
+        if name is None:
             return tuple(names)
-        last = row[0]
-        names.append(last)
+        last = name
+        names.append(name)
 
 
 def _add_user(where: Where, user: DimensionMatch) -> None:

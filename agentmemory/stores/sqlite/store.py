@@ -36,6 +36,7 @@ from agentmemory.stores.sqlite import writes
 from agentmemory.stores.sqlite.engine import SqliteEngine
 from agentmemory.stores.sqlite.indexing import drop_vectors, neighbour, put_vectors
 from agentmemory.stores.sqlite.listing import page_of_records, page_of_threads
+from agentmemory.stores.sqlite.query import fetch_all, fetch_one, fetch_value
 from agentmemory.stores.sqlite.rows import dump_json, record_from_row, record_select, to_micros
 from agentmemory.stores.sqlite.schema import (
     DEFAULT_STORE_ID,
@@ -131,14 +132,12 @@ class SqliteStore:
 
         def work(connection: apsw.Connection) -> None:
             t = self._t
-            row = connection.execute(
-                f"SELECT value FROM {t.meta} WHERE key = 'embedder'"
-            ).fetchone()
+            row = fetch_one(connection, f"SELECT value FROM {t.meta} WHERE key = 'embedder'")
             if row is not None:
                 stored = orjson.loads(row[0])
                 if stored == wanted:
                     return
-                held = connection.execute(f"SELECT 1 FROM {t.vector} LIMIT 1").fetchone()
+                held = fetch_one(connection, f"SELECT 1 FROM {t.vector} LIMIT 1")
                 if held is not None:
                     differing = sorted(key for key in wanted if stored.get(key) != wanted[key])
                     detail = ", ".join(
@@ -159,7 +158,9 @@ class SqliteStore:
         """Drop every vector and tie the store to another embedder."""
 
         def work(connection: apsw.Connection) -> None:
-            seqs = [row[0] for row in connection.execute(f"SELECT record_seq FROM {self._t.vector}")]
+            seqs = [
+                row[0] for row in connection.execute(f"SELECT record_seq FROM {self._t.vector}")
+            ]
             drop_vectors(connection, self._t, seqs)
             _write_embedder(connection, self._t, _as_dict(fingerprint))
 
@@ -172,22 +173,21 @@ class SqliteStore:
             t = self._t
 
             def count(table: str) -> int:
-                return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+                return int(fetch_value(connection, f"SELECT count(*) FROM {table}"))
 
-            records = connection.execute(
+            records = fetch_all(
+                connection,
                 f"SELECT record_type, count(*) FROM {t.record} "
                 f"WHERE expires_at IS NULL OR expires_at > ? GROUP BY record_type ORDER BY 1",
                 (to_micros(now),),
-            ).fetchall()
-            jobs = connection.execute(
-                f"SELECT state, count(*) FROM {t.job} GROUP BY state ORDER BY 1"
-            ).fetchall()
-            size = connection.execute(
-                "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
-            ).fetchone()[0]
-            embedder = connection.execute(
-                f"SELECT value FROM {t.meta} WHERE key = 'embedder'"
-            ).fetchone()
+            )
+            jobs = fetch_all(
+                connection, f"SELECT state, count(*) FROM {t.job} GROUP BY state ORDER BY 1"
+            )
+            size = fetch_value(
+                connection, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
+            )
+            embedder = fetch_one(connection, f"SELECT value FROM {t.meta} WHERE key = 'embedder'")
             return StoreStats(
                 records=dict(records),
                 threads=count(t.thread),
@@ -265,10 +265,11 @@ class SqliteStore:
         where = record_where(record_filter)
 
         def work(connection: apsw.Connection) -> Neighbourhood:
-            row = connection.execute(
+            row = fetch_one(
+                connection,
                 f"SELECT {record_select(self._t)} FROM {self._t.record} r WHERE {where.sql}",
                 where.binds,
-            ).fetchone()
+            )
             if row is None:
                 raise NotFoundError(writes.missing(record_filter))
             record = record_from_row(row)
@@ -349,15 +350,11 @@ class SqliteStore:
 
     async def candidates(self, query: CandidateQuery) -> tuple[Candidate, ...]:
         """Run both arms of a search and return the union, each with the scores of both."""
-        return await self._engine.read(
-            lambda c: find_candidates(c, self._t, self._vectors, query)
-        )
+        return await self._engine.read(lambda c: find_candidates(c, self._t, self._vectors, query))
 
     async def actors(self, record_filter: RecordFilter) -> tuple[str, ...]:
         """Return the names of the speakers in a scope, sorted."""
-        return await self._engine.read(
-            lambda c: list_actors(c, self._t, record_filter.scope)
-        )
+        return await self._engine.read(lambda c: list_actors(c, self._t, record_filter.scope))
 
 
 def _as_dict(fingerprint: EmbedderFingerprint) -> dict[str, Any]:
@@ -370,4 +367,3 @@ def _write_embedder(connection: apsw.Connection, t: Tables, value: Mapping[str, 
         f"ON CONFLICT (key) DO UPDATE SET value = excluded.value",
         (dump_json(value),),
     )
-

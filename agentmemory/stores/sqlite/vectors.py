@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from agentmemory.stores.sqlite.query import fetch_all, fetch_one, fetch_value
 from agentmemory.stores.sqlite.rows import dump_json
 from agentmemory.stores.sqlite.schema import Tables
 
@@ -151,23 +152,23 @@ class VectorIndex:
     def _fetch(
         self, connection: apsw.Connection, seqs: list[int]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-        rows = connection.execute(
+        rows = fetch_all(
+            connection,
             f"SELECT record_seq, vector FROM {self._t.vector} "
             f"WHERE record_seq IN (SELECT value FROM json_each(?))",
             (dump_json(seqs),),
-        ).fetchall()
+        )
         return _as_arrays(rows)
 
     def _catch_up(self, connection: apsw.Connection) -> None:
         generation = (
-            connection.execute(f"SELECT max(generation) FROM {self._t.vector_change}").fetchone()[0]
-            or 0
+            fetch_value(connection, f"SELECT max(generation) FROM {self._t.vector_change}") or 0
         )
         if self._generation >= generation:
             return
-        floor = connection.execute(
-            f"SELECT value FROM {self._t.meta} WHERE key = 'vector_floor'"
-        ).fetchone()
+        floor = fetch_one(
+            connection, f"SELECT value FROM {self._t.meta} WHERE key = 'vector_floor'"
+        )
         if self._generation < (0 if floor is None else int(floor[0])) or self._generation < 0:
             self._load(connection)
         else:
@@ -175,10 +176,11 @@ class VectorIndex:
         self._generation = generation
 
     def _load(self, connection: apsw.Connection) -> None:
-        first = connection.execute(
+        first = fetch_one(
+            connection,
             f"SELECT length(vector) / 4, (SELECT count(*) FROM {self._t.vector}) "
-            f"FROM {self._t.vector} LIMIT 1"
-        ).fetchone()
+            f"FROM {self._t.vector} LIMIT 1",
+        )
         if first is None:
             self._reset(0)
             return
@@ -199,14 +201,15 @@ class VectorIndex:
         self._append(batch)
 
     def _apply_changes(self, connection: apsw.Connection, generation: int) -> None:
-        rows = connection.execute(
+        rows = fetch_all(
+            connection,
             f"SELECT d.seq, v.vector, r.user_id FROM "
             f"(SELECT DISTINCT record_seq AS seq FROM {self._t.vector_change} "
             f"WHERE generation > ? AND generation <= ?) d "
             f"LEFT JOIN {self._t.vector} v ON v.record_seq = d.seq "
             f"LEFT JOIN {self._t.record} r ON r.seq = d.seq ORDER BY d.seq",
             (self._generation, generation),
-        ).fetchall()
+        )
         new: list[Any] = []
         for seq, vector, user_id in rows:
             place = self._rows.pop(seq, None)

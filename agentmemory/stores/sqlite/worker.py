@@ -177,6 +177,7 @@ class Worker:
         return result, None
 
     def _connect(self) -> apsw.Connection:
+        self.plan = self.plan.resolved()
         self._connection = connection = self.plan.connect(self._busy)
         self._control = connection.cursor()
         self._query_only = False

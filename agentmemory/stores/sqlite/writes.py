@@ -29,6 +29,7 @@ from agentmemory.stores.sqlite.indexing import (
     reindex,
     unindex,
 )
+from agentmemory.stores.sqlite.query import fetch_all, fetch_one
 from agentmemory.stores.sqlite.rows import (
     INSERT_COLUMNS,
     THREAD_SELECT,
@@ -53,7 +54,7 @@ _INDEXED_FIELDS = frozenset({"content", "metadata", "event_time"})
 
 def insert_thread(connection: apsw.Connection, t: Tables, thread: ThreadRecord) -> ThreadRecord:
     """Store a new thread."""
-    taken = connection.execute(f"SELECT 1 FROM {t.thread} WHERE id = ?", (thread.id,)).fetchone()
+    taken = fetch_one(connection, f"SELECT 1 FROM {t.thread} WHERE id = ?", (thread.id,))
     if taken:
         msg = f"thread {thread.id!r} exists already; open it with `get_thread`"
         raise ConflictError(msg)
@@ -75,9 +76,9 @@ def insert_thread(connection: apsw.Connection, t: Tables, thread: ThreadRecord) 
 
 def read_thread(connection: apsw.Connection, t: Tables, thread_id: str) -> ThreadRecord:
     """Return a thread."""
-    row = connection.execute(
-        f"SELECT {THREAD_SELECT} FROM {t.thread} WHERE id = ?", (thread_id,)
-    ).fetchone()
+    row = fetch_one(
+        connection, f"SELECT {THREAD_SELECT} FROM {t.thread} WHERE id = ?", (thread_id,)
+    )
     if row is None:
         msg = f"there is no thread {thread_id!r}"
         raise NotFoundError(msg)
@@ -111,7 +112,9 @@ def remove_thread(connection: apsw.Connection, t: Tables, thread_id: str) -> Del
     read_thread(connection, t, thread_id)
     seqs = [
         row[0]
-        for row in connection.execute(f"SELECT seq FROM {t.record} WHERE thread_id = ?", (thread_id,))
+        for row in connection.execute(
+            f"SELECT seq FROM {t.record} WHERE thread_id = ?", (thread_id,)
+        )
     ]
     counts = _remove(connection, t, seqs)
     for name in ("summary", "job"):
@@ -178,7 +181,7 @@ def _check_tail(connection: apsw.Connection, t: Tables, tail: ThreadTail) -> Non
     row = (
         (None, None)
         if seq is None
-        else connection.execute(f"SELECT id, revision FROM {t.record} WHERE seq = ?", (seq,)).fetchone()
+        else fetch_one(connection, f"SELECT id, revision FROM {t.record} WHERE seq = ?", (seq,))
     )
     if row != (tail.last_message_id, tail.last_revision):
         msg = f"thread {tail.thread_id!r} got another last message meanwhile"
@@ -191,10 +194,11 @@ def _check_new(connection: apsw.Connection, t: Tables, records: Sequence[ScopedR
     if doubled:
         msg = f"id {doubled[0]!r} stands twice in one call"
         raise ConflictError(msg)
-    taken = connection.execute(
+    taken = fetch_one(
+        connection,
         f"SELECT id FROM {t.record} WHERE id IN (SELECT value FROM json_each(?)) LIMIT 1",
         (dump_json(ids),),
-    ).fetchone()
+    )
     if taken:
         msg = f"a record with id {taken[0]!r} exists already; ids are unique in a store"
         raise ConflictError(msg)
@@ -212,7 +216,9 @@ def _insert_sources(
         )
 
 
-def _by_seq(connection: apsw.Connection, t: Tables, seqs: Sequence[int]) -> tuple[ScopedRecord, ...]:
+def _by_seq(
+    connection: apsw.Connection, t: Tables, seqs: Sequence[int]
+) -> tuple[ScopedRecord, ...]:
     rows = connection.execute(
         f"SELECT {record_select(t)} FROM {t.record} r "
         f"WHERE r.seq IN (SELECT value FROM json_each(?)) ORDER BY r.seq",
@@ -283,9 +289,9 @@ def check_expectations(
 ) -> None:
     """Raise `StaleReadError` unless every record is as its reader saw it."""
     for expected in expects:
-        row = connection.execute(
-            f"SELECT revision FROM {t.record} WHERE id = ?", (expected.record_id,)
-        ).fetchone()
+        row = fetch_one(
+            connection, f"SELECT revision FROM {t.record} WHERE id = ?", (expected.record_id,)
+        )
         if (None if row is None else row[0]) != expected.revision:
             msg = f"record {expected.record_id!r} was changed meanwhile"
             raise StaleReadError(msg)
@@ -295,10 +301,11 @@ def _find_one(
     connection: apsw.Connection, t: Tables, record_filter: RecordFilter
 ) -> tuple[int, str, str | None]:
     where = record_where(record_filter)
-    row = connection.execute(
+    row = fetch_one(
+        connection,
         f"SELECT r.seq, r.record_type, r.thread_id FROM {t.record} r WHERE {where.sql} LIMIT 1",
         where.binds,
-    ).fetchone()
+    )
     if row is None:
         raise NotFoundError(missing(record_filter))
     return row[0], row[1], row[2]
@@ -322,10 +329,11 @@ def remove_records(
     """Delete what the filter lets through and rewrite what its neighbours indexed of it."""
     check_expectations(connection, t, expects)
     where = record_where(record_filter)
-    rows = connection.execute(
+    rows = fetch_all(
+        connection,
         f"SELECT r.seq, r.thread_id, r.record_type FROM {t.record} r WHERE {where.sql}",
         where.binds,
-    ).fetchall()
+    )
     gone = {row[0] for row in rows}
     touched: set[int] = set()
     orphaned: set[int] = set()
@@ -345,9 +353,7 @@ def remove_records(
         put_vectors(connection, t, vectors)
     renewed = vectors or {}
     stale = tuple(
-        record.id
-        for record in _by_seq(connection, t, sorted(orphaned))
-        if record.id not in renewed
+        record.id for record in _by_seq(connection, t, sorted(orphaned)) if record.id not in renewed
     )
     return Deletion(counts=_nonzero(counts), stale=stale)
 
@@ -381,11 +387,12 @@ def _remove(connection: apsw.Connection, t: Tables, seqs: Sequence[int]) -> Coun
         connection.execute(f"DELETE FROM {t.source} WHERE record_seq IN {member}", (listed,))
         counts.update(
             dict(
-                connection.execute(
+                fetch_all(
+                    connection,
                     f"SELECT record_type, count(*) FROM {t.record} WHERE seq IN {member} "
                     f"GROUP BY record_type",
                     (listed,),
-                ).fetchall()
+                )
             )
         )
         connection.execute(f"DELETE FROM {t.record} WHERE seq IN {member}", (listed,))

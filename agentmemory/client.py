@@ -241,7 +241,7 @@ class AsyncAgentMemory:
             NotFoundError: No such thread in that scope.
         """
         await self._thread_record(thread_id, user_id, agent_id)
-        return await self._parts.store.delete_thread(thread_id, now=self._parts.clock.now())
+        return await self._parts.store.delete_thread(thread_id)
 
     async def list_threads(
         self,

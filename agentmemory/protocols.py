@@ -254,7 +254,7 @@ class MemoryStore(Protocol):
         """
         ...
 
-    async def delete_thread(self, thread_id: str, *, now: datetime) -> Deletion:
+    async def delete_thread(self, thread_id: str) -> Deletion:
         """Delete a thread and every record in it."""
         ...
 
@@ -329,7 +329,6 @@ class MemoryStore(Protocol):
         self,
         record_filter: RecordFilter,
         *,
-        now: datetime,
         expects: Sequence[Expectation] = (),
         vectors: Mapping[str, FloatVector] | None = None,
     ) -> Deletion:

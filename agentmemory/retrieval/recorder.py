@@ -124,7 +124,7 @@ class Recorder:
 
     async def delete(self, record_filter: RecordFilter) -> Deletion:
         """Delete records; vectors that rested on them are made anew."""
-        deletion = await self._store.delete_records(record_filter, now=self._clock.now())
+        deletion = await self._store.delete_records(record_filter)
         await self.refresh(deletion.stale)
         return deletion
 

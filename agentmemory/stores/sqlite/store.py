@@ -218,7 +218,7 @@ class SqliteStore:
             lambda c: writes.change_thread(c, self._t, thread_id, changes, now)
         )
 
-    async def delete_thread(self, thread_id: str, *, now: datetime) -> Deletion:
+    async def delete_thread(self, thread_id: str) -> Deletion:
         """Delete a thread and every record in it."""
         return await self._engine.write(lambda c: writes.remove_thread(c, self._t, thread_id))
 
@@ -326,7 +326,6 @@ class SqliteStore:
         self,
         record_filter: RecordFilter,
         *,
-        now: datetime,
         expects: Sequence[Expectation] = (),
         vectors: Mapping[str, FloatVector] | None = None,
     ) -> Deletion:

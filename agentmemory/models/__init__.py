@@ -10,12 +10,29 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from agentmemory.models.accounting import ModelPrice
+    from agentmemory.models.endpoint import HttpOptions
+    from agentmemory.models.llm import Llm, TextStream
     from agentmemory.models.local import LocalEmbedder
     from agentmemory.models.resolve import resolve_embedder
 
-__all__ = ["LocalEmbedder", "resolve_embedder"]
+__all__ = [
+    "HttpOptions",
+    "Llm",
+    "LocalEmbedder",
+    "ModelPrice",
+    "TextStream",
+    "resolve_embedder",
+]
 
-_HOMES = {"LocalEmbedder": "local", "resolve_embedder": "resolve"}
+_HOMES = {
+    "HttpOptions": "endpoint",
+    "Llm": "llm",
+    "LocalEmbedder": "local",
+    "ModelPrice": "accounting",
+    "TextStream": "llm",
+    "resolve_embedder": "resolve",
+}
 
 
 def __getattr__(name: str) -> Any:

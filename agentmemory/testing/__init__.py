@@ -9,12 +9,30 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from agentmemory.testing.fake_server import FakeRequest, FakeServer, Fault
     from agentmemory.testing.frozen_clock import FrozenClock
     from agentmemory.testing.hash_embedder import HashEmbedder
+    from agentmemory.testing.scripted_llm import ScriptedCall, ScriptedLlm
 
-__all__ = ["FrozenClock", "HashEmbedder"]
+__all__ = [
+    "FakeRequest",
+    "FakeServer",
+    "Fault",
+    "FrozenClock",
+    "HashEmbedder",
+    "ScriptedCall",
+    "ScriptedLlm",
+]
 
-_HOMES = {"FrozenClock": "frozen_clock", "HashEmbedder": "hash_embedder"}
+_HOMES = {
+    "FakeRequest": "fake_server",
+    "FakeServer": "fake_server",
+    "Fault": "fake_server",
+    "FrozenClock": "frozen_clock",
+    "HashEmbedder": "hash_embedder",
+    "ScriptedCall": "scripted_llm",
+    "ScriptedLlm": "scripted_llm",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -109,7 +109,7 @@ class SqliteEngine:
         self._writer: Worker | None = None
         self._readers: list[Worker] = []
         self._write_inbox: Inbox = SimpleQueue()
-        self._read_inbox: Inbox = self._write_inbox if path == MEMORY else SimpleQueue()
+        self._read_inbox: Inbox = self._write_inbox
         self._collect: weakref.finalize[[Sequence[Worker]], SqliteEngine] | None = None
 
     @property
@@ -143,6 +143,9 @@ class SqliteEngine:
                 "or be ':memory:'"
             )
         self._loop, self._pid = loop, os.getpid()
+        # New ones for each attempt: a failed one may leave a farewell behind that nobody took.
+        self._write_inbox = SimpleQueue()
+        self._read_inbox = self._write_inbox if self._path == MEMORY else SimpleQueue()
         try:
             self._writer = self._worker("memory" if self._path == MEMORY else "writer")
             await self._start([self._writer])

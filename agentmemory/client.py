@@ -43,7 +43,7 @@ from agentmemory.requests import (
     ThreadQuery,
 )
 from agentmemory.results import SearchResult
-from agentmemory.retrieval.request import DEFAULT_MAX_RESULTS, SearchRequest
+from agentmemory.retrieval.request import DEFAULT_MAX_RESULTS, SearchRequest, check_strategy
 from agentmemory.scope import (
     NOT_SET_MARKER,
     NotSet,
@@ -102,7 +102,7 @@ class AsyncAgentMemory:
                 connection, store, schema_policy=schema_policy, memory_store_id=memory_store_id
             ),
             embedder=embedder,
-            strategy=SearchStrategy(search_strategy),
+            strategy=check_strategy(search_strategy),
             token_counter=token_counter,
             clock=clock,
         )

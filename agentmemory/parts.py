@@ -20,7 +20,6 @@ from agentmemory.context.card import CardBuilder
 from agentmemory.errors import ClosedError, ConfigurationError, ValidationError
 from agentmemory.protocols import Clock, IEmbedder, MemoryStore, TokenCounter
 from agentmemory.retrieval.recorder import Recorder
-from agentmemory.retrieval.request import check_strategy
 from agentmemory.retrieval.search import Searcher
 from agentmemory.retrieval.vectorizer import Vectorizer
 from agentmemory.scope import NOT_SET_MARKER, NotSet
@@ -60,7 +59,7 @@ class Parts:
         clock: Clock | None,
     ) -> None:
         self.store = store
-        self.strategy = check_strategy(strategy)
+        self.strategy = strategy
         self.clock: Clock = clock or SystemClock()
         self.counter: TokenCounter = token_counter or default_token_counter()
         model = resolve_embedder_option(embedder, self.strategy)

@@ -196,46 +196,61 @@ MIGRATIONS: Final[dict[int, Callable[[Tables], tuple[str, ...]]]] = {1: _create_
 """Statements that lead from version n - 1 to n; each step runs in one transaction."""
 
 
-def prepare(connection: apsw.Connection, store_id: str, policy: SchemaPolicy, *, path: str) -> None:
-    """Check, create or migrate one store; runs inside one write transaction.
+def examine(
+    connection: apsw.Connection, store_id: str, policy: SchemaPolicy, *, path: str
+) -> tuple[bool, int | None]:
+    """Refuse a file the policy does not allow, before anything in it is changed.
 
     Args:
-        connection: A connection with a write transaction open.
+        connection: Only read from.
         store_id: A checked store id.
         policy: What may be done.
         path: For error messages.
 
+    Returns:
+        Whether the file is ours, and the version of the store in it; None without one.
+
     Raises:
-        SchemaMismatchError: The file is somebody else's, is of a newer version, or lacks the
-            store and the policy forbids creating it.
+        SchemaMismatchError: The file is somebody else's, is of a newer version, or needs what
+            the policy forbids.
     """
-    if policy is SchemaPolicy.NO_CHECK:
-        return
     ours = _check_ownership(connection, path)
     version = _installed_version(connection, store_id) if ours else None
-    if policy is SchemaPolicy.REQUIRE_EXISTING and version is None:
-        msg = (
-            f"{path!r} holds no store {store_id!r}, and `schema_policy` is REQUIRE_EXISTING; "
-            "CREATE_IF_NECESSARY creates it"
-        )
-        raise SchemaMismatchError(msg)
-    if version is not None and version > SCHEMA_VERSION:
+    if version is None:
+        if policy is SchemaPolicy.REQUIRE_EXISTING:
+            msg = (
+                f"{path!r} holds no store {store_id!r}, and `schema_policy` is REQUIRE_EXISTING; "
+                "CREATE_IF_NECESSARY creates it"
+            )
+            raise SchemaMismatchError(msg)
+    elif version > SCHEMA_VERSION:
         msg = (
             f"store {store_id!r} in {path!r} has schema version {version}; this release knows "
             f"versions up to {SCHEMA_VERSION}: use a newer release of agentmemory"
         )
         raise SchemaMismatchError(msg)
+    elif version < SCHEMA_VERSION and policy not in (
+        SchemaPolicy.CREATE_IF_NECESSARY,
+        SchemaPolicy.RECREATE,
+    ):
+        msg = (
+            f"store {store_id!r} in {path!r} has schema version {version} and needs "
+            f"{SCHEMA_VERSION}; `schema_policy` CREATE_IF_NECESSARY upgrades it"
+        )
+        raise SchemaMismatchError(msg)
+    return ours, version
+
+
+def prepare(connection: apsw.Connection, store_id: str, policy: SchemaPolicy, *, path: str) -> None:
+    """Check, create or migrate one store; runs inside one write transaction.
+
+    Raises:
+        SchemaMismatchError: As `examine` says.
+    """
+    ours, version = examine(connection, store_id, policy, path=path)
     if version is not None and policy is SchemaPolicy.RECREATE:
         _drop(connection, store_id)
         version = None
-    if version is not None and version < SCHEMA_VERSION:
-        if policy is not SchemaPolicy.CREATE_IF_NECESSARY:
-            msg = (
-                f"store {store_id!r} in {path!r} has schema version {version} and needs "
-                f"{SCHEMA_VERSION}; `schema_policy` CREATE_IF_NECESSARY upgrades it"
-            )
-            raise SchemaMismatchError(msg)
-        _migrate(connection, store_id, version)
     if version is None:
         if not ours:
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -248,7 +263,9 @@ def prepare(connection: apsw.Connection, store_id: str, policy: SchemaPolicy, *,
         connection.execute(
             f"INSERT INTO {REGISTRY} (store_id, schema_version) VALUES (?, 0)", (store_id,)
         )
-        _migrate(connection, store_id, 0)
+        version = 0
+    if version < SCHEMA_VERSION:
+        _migrate(connection, store_id, version)
 
 
 def _check_ownership(connection: apsw.Connection, path: str) -> bool:

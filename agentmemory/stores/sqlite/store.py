@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
+from anyio import to_thread
 
 from agentmemory.config import SchemaPolicy
-from agentmemory.errors import EmbedderMismatchError, NotFoundError
+from agentmemory.errors import EmbedderMismatchError, NotFoundError, StoreUnavailableError
 from agentmemory.protocols import EmbedderFingerprint
 from agentmemory.records import ScopedRecord, ThreadRecord
 from agentmemory.requests import (
@@ -44,6 +46,7 @@ from agentmemory.stores.sqlite.schema import (
     Tables,
     check_policy,
     check_store_id,
+    examine,
     prepare,
 )
 from agentmemory.stores.sqlite.search import fetch_records, find_candidates, list_actors
@@ -97,6 +100,7 @@ class SqliteStore:
             busy_timeout_s=busy_timeout_s,
             operation_timeout_s=operation_timeout_s,
             durability=durability,
+            admit=None if self._policy is SchemaPolicy.NO_CHECK else self._admit,
         )
 
     @property
@@ -111,16 +115,36 @@ class SqliteStore:
 
     async def open(self) -> None:
         """Open the file and check, create or migrate the schema."""
+        if self._policy is SchemaPolicy.REQUIRE_EXISTING and self._path != ":memory:":
+            await to_thread.run_sync(self._require_file)
         await self._engine.open()
+        if self._policy is SchemaPolicy.NO_CHECK:
+            return
         try:
-            await self._engine.write(
-                lambda connection: prepare(
-                    connection, self._store_id, self._policy, path=self._path
+            if not await self._engine.read(self._is_current):
+                await self._engine.write(
+                    lambda connection: prepare(
+                        connection, self._store_id, self._policy, path=self._path
+                    )
                 )
-            )
         except BaseException:
             await self._engine.close()
             raise
+
+    def _admit(self, connection: apsw.Connection) -> None:
+        examine(connection, self._store_id, self._policy, path=self._path)
+
+    def _is_current(self, connection: apsw.Connection) -> bool:
+        """Tell whether there is nothing to create, so that opening needs no write lock."""
+        if self._policy is SchemaPolicy.RECREATE:
+            return False
+        _, version = examine(connection, self._store_id, self._policy, path=self._path)
+        return version == SCHEMA_VERSION
+
+    def _require_file(self) -> None:
+        if not Path(self._path).exists():
+            msg = f"there is no database {self._path!r}, and `schema_policy` is REQUIRE_EXISTING"
+            raise StoreUnavailableError(msg)
 
     async def close(self) -> None:
         """Close the file; may be called twice."""

@@ -56,7 +56,7 @@ value to be an object.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal, TypeAlias, assert_never
@@ -284,16 +284,20 @@ def holds(condition: Filter, value: object) -> bool:
                 holds(part, value.get(key, MISSING)) for key, part in fields
             )
         case Equals(literal):
-            return _equal(literal, value)
+            return _identity(value) == _identity(plain_value(literal))
         case Compare(name, operand):
             return _in_order(name, operand, value)
         case OneOf(literals):
-            return any(_equal(literal, value) for literal in literals)
+            identity = _identity(value)
+            return any(identity == _identity(plain_value(literal)) for literal in literals)
         case Exists():
             return value is not MISSING
         case Contains(scalars, every):
-            return isinstance(value, list) and (all if every else any)(
-                any(_equal(scalar, element) for element in value) for scalar in scalars
+            if not isinstance(value, list):
+                return False
+            elements = {_identity(element) for element in value}
+            return (all if every else any)(
+                _identity(scalar.value) in elements for scalar in scalars
             )
         case AllOf(parts):
             return all(holds(part, value) for part in parts)
@@ -333,51 +337,29 @@ _ORDER: Mapping[str, Callable[[Any, Any], bool]] = {
 }
 
 
-def _equal(literal: Value, value: object) -> bool:
-    match literal:
-        case ArrayLiteral(items):
-            return (
-                isinstance(value, list)
-                and len(value) == len(items)
-                and all(map(_equal, items, value))
-            )
-        case ObjectLiteral(pairs):
-            return (
-                isinstance(value, Mapping)
-                and len(value) == len(pairs)
-                and all(_equal(item, value.get(key, MISSING)) for key, item in pairs)
-            )
-        case Scalar():
-            return _equal_scalar(literal, value)
-        case _:
-            assert_never(literal)
-
-
-def _equal_scalar(scalar: Scalar, value: object) -> bool:
-    match scalar.kind:
-        case "null":
-            return value is None
-        case "boolean":
-            return value is scalar.value
-        case "number":
-            return _is_number(value) and value == scalar.value
-        case "string":
-            return value == scalar.value
-        case "time":
-            return isinstance(value, str) and canonical_text(value) == scalar.value
-        case _:
-            assert_never(scalar.kind)
+def _identity(value: object) -> Hashable:
+    """Give what two values have in common exactly when they are equal."""
+    if value is None or value is MISSING:
+        return repr(value)
+    if isinstance(value, bool):
+        return "boolean", value
+    if isinstance(value, int | float):
+        return "number", value
+    if isinstance(value, str):
+        return "text", canonical_text(value)
+    if isinstance(value, list):
+        return "array", tuple(map(_identity, value))
+    if isinstance(value, Mapping):
+        return "object", frozenset((key, _identity(item)) for key, item in value.items())
+    raise AssertionError(value)
 
 
 def _in_order(name: str, operand: Scalar, value: object) -> bool:
     holds_between = _ORDER[name]
     if operand.kind == "number":
-        return _is_number(value) and holds_between(value, operand.value)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return is_number and holds_between(value, operand.value)
     return isinstance(value, str) and holds_between(canonical_text(value), operand.value)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 _LOGICAL: Final = ("$and", "$or", "$not")

@@ -219,7 +219,9 @@ def show(value: object) -> str:
         return _short.repr(value)
     except ValueError:
         # Python refuses to write out integers of more than some thousand digits.
-        return "a number too long to show" if isinstance(value, int) else f"a {type(value).__name__}"
+        return (
+            "a number too long to show" if isinstance(value, int) else f"a {type(value).__name__}"
+        )
 
 
 def show_place(place: Place) -> str:

@@ -1,15 +1,20 @@
 """Writes records so that retrieval finds them: vectors made before, neighbours seen alike.
 
 A message's vector rests on the turn before it, which another writer may change between the
-reading, the embedding and the writing. Each write carries what was seen; when that has changed
-it is read and embedded again. May import stores, models, text and below.
+reading, the embedding and the writing. Writers of one process take turns on a thread; against
+other processes each write carries what was seen, and when that has changed it is read and
+embedded again. May import stores, models, text and below.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Final, TypeVar
+from weakref import WeakValueDictionary
+
+import anyio
 
 from agentmemory.errors import StaleReadError
 from agentmemory.protocols import Clock, MemoryStore
@@ -48,6 +53,11 @@ class Recorder:
         self._store = store
         self._vectorizer = vectorizer
         self._clock = clock
+        self._turns: WeakValueDictionary[str | None, anyio.Lock] = WeakValueDictionary()
+
+    def _turn(self, thread_id: str | None) -> anyio.Lock:
+        """Return the lock that lets one writer at a time work on a thread."""
+        return self._turns.setdefault(thread_id, anyio.Lock())
 
     async def add_messages(
         self, thread_id: str, records: Sequence[ScopedRecord], *, jobs: Sequence[JobDraft] = ()
@@ -73,7 +83,14 @@ class Recorder:
                 records, vectors=vectors, tail=None if vectors is None else seen, jobs=jobs
             )
 
-        return await self._until_unchanged(attempt)
+        async with self._turn(thread_id):
+            try:
+                return await self._until_unchanged(attempt)
+            except StaleReadError:
+                # Other processes write without a pause: storing comes first, vectors follow.
+                stored = await self._store.add_records(records, jobs=jobs)
+                await self.refresh([record.id for record in stored])
+                return stored
 
     async def add_memories(
         self, records: Sequence[ScopedRecord], *, jobs: Sequence[JobDraft] = ()
@@ -96,6 +113,7 @@ class Recorder:
         if changes.content is NOT_SET_MARKER or not self._vectorizer.is_available:
             return await self._store.update_record(record_filter, changes, now=now, jobs=jobs)
         content = str(changes.content)
+        first = await self._store.neighbourhood(record_filter)
 
         async def attempt() -> ScopedRecord:
             seen = await self._store.neighbourhood(record_filter)
@@ -120,7 +138,8 @@ class Recorder:
                 jobs=jobs,
             )
 
-        return await self._until_unchanged(attempt)
+        async with self._turn(first.record.thread_id):
+            return await self._until_unchanged(attempt)
 
     async def delete(self, record_filter: RecordFilter) -> Deletion:
         """Delete records; vectors that rested on them are made anew."""
@@ -149,7 +168,8 @@ class Recorder:
             if vectors is not None:
                 await self._store.put_vectors(vectors, expects=_expectations(seen))
 
-        await self._until_unchanged(attempt)
+        with contextlib.suppress(StaleReadError):
+            await self._until_unchanged(attempt)
 
     async def reembed(self, progress: Callable[[int], None] | None = None) -> int:
         """Make the vectors of every record anew, replacing another embedder's.

@@ -94,9 +94,9 @@ async def test_reembedding_gives_the_same_vectors_again() -> None:
             [{"role": "user", "content": f"turn {i} about rain"} for i in range(5)]
         )
         await thread.add_memory("Rain is welcome.")
-        before = {h.id: h.explain.cosine for h in await memory.search("rain", user_id="u1")}
+        before = {h.id: h.explain.cosine or 0.0 for h in await memory.search("rain", user_id="u1")}
         assert await memory.reembed() == 6
-        after = {h.id: h.explain.cosine for h in await memory.search("rain", user_id="u1")}
+        after = {h.id: h.explain.cosine or 0.0 for h in await memory.search("rain", user_id="u1")}
         assert after.keys() == before.keys()
         assert np.allclose([after[key] for key in before], [before[key] for key in before])
 

@@ -188,7 +188,7 @@ def _statistics(connection: apsw.Connection, t: Tables) -> tuple[int, float]:
     """
     row = fetch_one(connection, f"SELECT block FROM {t.fts}_data WHERE id = 1")
     numbers = _varints(row[0]) if row else [0]
-    rows, tokens = numbers[0], sum(numbers[2:])
+    rows, tokens = (numbers[0] if numbers else 0), sum(numbers[2:])
     return rows, (tokens / rows if rows else 0.0)
 
 

@@ -40,15 +40,16 @@ def install_dev(session: nox.Session) -> None:
 
 
 def run_lint(session: nox.Session) -> None:
-    """Check style, formatting, import contracts and spelling."""
+    """Check style, formatting, generated files, import contracts and spelling."""
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
+    session.run("python", "-m", "agentmemory.sync.generate", "--check")
     session.run("lint-imports", "--no-logo")
     session.run("codespell")
 
 
 def run_types(session: nox.Session) -> None:
-    """Check types: mypy on everything, pyright on the package."""
+    """Check types: mypy on everything, pyright on the package and on how it is used."""
     session.run("mypy", *(name for name in TYPED if (ROOT / name).exists()))
     session.run("pyright", env=PYRIGHT_ENV)
 
@@ -74,14 +75,14 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style, formatting, import contracts and spelling."""
+    """Check style, formatting, generated files, import contracts and spelling."""
     install_dev(session)
     run_lint(session)
 
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """Check types: mypy on everything, pyright on the package."""
+    """Check types: mypy on everything, pyright on the package and on how it is used."""
     install_dev(session)
     run_types(session)
 

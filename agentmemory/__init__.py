@@ -50,9 +50,13 @@ if TYPE_CHECKING:
     )
     from agentmemory.scope import NOT_SET_MARKER, Scope, SearchScope
     from agentmemory.store import AsyncStore
+    from agentmemory.sync.client import AgentMemory
+    from agentmemory.sync.store import Store
+    from agentmemory.sync.thread import Thread
     from agentmemory.thread import AsyncThread
 
 _HOMES: Final = {
+    "AgentMemory": "sync.client",
     "AgentMemoryError": "errors",
     "AsyncAgentMemory": "client",
     "AsyncStore": "store",
@@ -88,9 +92,11 @@ _HOMES: Final = {
     "SearchScope": "scope",
     "SearchStrategy": "config",
     "Stability": "records",
+    "Store": "sync.store",
     "StoreError": "errors",
     "StoreStats": "requests",
     "Summary": "results",
+    "Thread": "sync.thread",
     "ThreadRecord": "records",
     "Tier": "records",
     "TokenCounter": "protocols",
@@ -100,6 +106,7 @@ _HOMES: Final = {
 
 __all__ = [
     "NOT_SET_MARKER",
+    "AgentMemory",
     "AgentMemoryError",
     "AsyncAgentMemory",
     "AsyncStore",
@@ -134,9 +141,11 @@ __all__ = [
     "SearchScope",
     "SearchStrategy",
     "Stability",
+    "Store",
     "StoreError",
     "StoreStats",
     "Summary",
+    "Thread",
     "ThreadRecord",
     "Tier",
     "TokenCounter",

@@ -119,6 +119,8 @@ def _blocking_detector() -> Iterator[None]:
     for function in buster.functions.values():
         # A lazy import reads files; it happens once and is what keeps start-up fast.
         function.can_block_in("<frozen importlib._bootstrap>", {"_find_and_load"})
+        # Whoever uses the blocking API where a loop runs has asked for it.
+        function.can_block_in("agentmemory/sync/bridge.py", {"call", "close"})
         # Where log lines go is the program's choice, here pytest's.
         function.can_block_in("logging/__init__.py", {"callHandlers"})
     with pytest.MonkeyPatch.context() as patch:

@@ -58,7 +58,7 @@ LOCOMO: list[dict[str, Any]] = [
                 "category": 2,
             },
             {
-                "question": "Which colours does Nora's pet have, and where does Tomas live?",
+                "question": "Which bird is in Nora's photo, and where did Tomas move for his job?",
                 "answer": "green; Lisbon",
                 "evidence": ["D:1:3", "D2:1", "D9:99"],
                 "category": 1,

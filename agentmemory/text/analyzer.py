@@ -20,9 +20,10 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from collections.abc import Callable, Iterable
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from itertools import pairwise
+from operator import add
 from typing import Any, Final, Protocol, cast
 
 from agentmemory.errors import ValidationError
@@ -71,7 +72,7 @@ _HAS_DIACRITIC = re.compile(f"[{_DIACRITICS}]")
 # A mark goes when it sits on a letter of these scripts, on a digit or on nothing at all.
 _FOLDED_MARKS = re.compile(f"(?<![^{_FOLDED_SCRIPTS}0-9\\s{_ASCII_MARKS}])[{_DIACRITICS}]+")
 _UNSPACED_MARK = re.compile(f"[{_UNSPACED_MARKS}]")
-_CLUSTER = re.compile(f"[{_UNSPACED}][{_UNSPACED_MARKS}]*")
+_CLUSTER = re.compile(f".[{_UNSPACED_MARKS}]*")
 # Pictographs that NFKC would spell out as letters (™ as TM, 🈁 as ココ), and keycaps.
 _PICTOGRAPHS = re.compile(
     "[\u2120\u2122\u2139\u24c2\u3297\u3299\U0001f200-\U0001f265]|[0-9#*]\ufe0f?\u20e3"
@@ -96,14 +97,31 @@ def _chunks(word: str) -> str:
 
 
 _ASCII_CHUNKS = re.compile(_chunks("[a-z0-9]"))
-_CHUNKS = re.compile(f"[{_UNSPACED}]+|" + _chunks(f"[^\\s{_ASCII_MARKS}{_UNSPACED}]"))
-_IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
 _WEAK_GLUE = re.compile(r"[:/@&=\\]+")
 _STRONG_GLUE = re.compile(r"[.\-_+#']+")
 _CONTRACTION = re.compile(r"'(?:s|m|d|re|ve|ll)(?![^\W_])")
 _THOUSANDS = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?")
 _VERSION = re.compile(r"v([0-9]+(?:\.[0-9]+)+.*)")
 _GLUED_PLUS = re.compile(r"([^\W\d_]+\+\+)(?=[^\W_])")
+
+
+@cache
+def _all_chunks() -> re.Pattern[str]:
+    """Compile the pattern for any script; its large character classes take 10 ms, so only once."""
+    spaced = f"[^\\s{_ASCII_MARKS}{_UNSPACED}]"
+    return re.compile(f"(?![{_UNSPACED_MARKS}])[{_UNSPACED}]+|{_chunks(spaced)}")
+
+
+# Where ranges start and end, in turn.
+_UNSPACED_BOUNDS = sorted(
+    bound
+    for found in re.finditer("(.)(?:-(.))?", _UNSPACED)
+    for bound in (ord(found[1]), ord(found[2] or found[1]) + 1)
+)
+
+
+def _is_unspaced(chunk: str) -> bool:
+    return bisect_right(_UNSPACED_BOUNDS, ord(chunk[0])) % 2 == 1
 
 
 class _Stemmer(Protocol):
@@ -173,8 +191,8 @@ class _Tokens(dict[str, tuple[str, ...]]):
 
     def __missing__(self, chunk: str) -> tuple[str, ...]:
         tokens = self._expand(chunk)
-        # Long chunks are ids and data: seen once, and heavy to keep.
-        if len(chunk) <= MAX_TOKEN_CHARS:
+        # Long chunks are data, runs without spaces are phrases: both are seldom seen again.
+        if len(chunk) <= MAX_TOKEN_CHARS and not _is_unspaced(chunk):
             if len(self) >= self._LIMIT:
                 self.clear()
             self[chunk] = tokens
@@ -255,7 +273,7 @@ class Analyzer:
         terms: dict[QueryTerm, None] = {}
         stop_terms: dict[QueryTerm, None] = {}
         for chunk in self._split(text):
-            if _IS_UNSPACED.match(chunk):
+            if _is_unspaced(chunk):
                 clusters = _clusters(chunk)
                 if len(clusters) == 1:
                     terms[QueryTerm(clusters[0], prefix=True)] = None
@@ -282,10 +300,10 @@ class Analyzer:
         text = unicodedata.normalize("NFKC", text).translate(self._characters)
         if self._fold_first:
             text = _fold_marks(text)
-        return _CHUNKS.findall(text)
+        return _all_chunks().findall(text)
 
     def _expand(self, chunk: str) -> tuple[str, ...]:
-        if _IS_UNSPACED.match(chunk):
+        if _is_unspaced(chunk):
             clusters = _clusters(chunk)
             return (*_bigrams(clusters), clusters[-1])
         wholes, pieces = self._parts(chunk)
@@ -307,7 +325,8 @@ class Analyzer:
                 wholes.append(number.replace("'", ""))
             for segment in segments:
                 self._segment(segment, wholes, pieces_found)
-        return [token for token in wholes if len(token) <= MAX_TOKEN_CHARS], pieces_found
+        short = (self._fold_late(whole) for whole in wholes if len(whole) <= MAX_TOKEN_CHARS)
+        return list(short), pieces_found
 
     def _numbers(self, chunk: str) -> list[str]:
         if "," not in chunk:
@@ -335,12 +354,19 @@ class Analyzer:
         wholes += _GLUED_PLUS.findall(segment)
 
     def _finish(self, word: str) -> str:
-        if self.language is not None and word.isalpha():
-            if not self._fold_first or word.isascii():
-                word = self._stemmer().stemWord(word)
-            if not self._fold_first:
-                word = _fold_marks(word.translate(self._late_folding))
-        return word[:MAX_TOKEN_CHARS]
+        """Return the token of one word or piece."""
+        if len(word) > MAX_TOKEN_CHARS:
+            return self._fold_late(word[:MAX_TOKEN_CHARS])
+        # English words are ASCII by now ("naïve" has been folded); a Greek word is not English.
+        own = word.isascii() if self.language == "english" else self.language is not None
+        if own and word.isalpha():
+            word = self._stemmer().stemWord(word)
+        return self._fold_late(word)
+
+    def _fold_late(self, token: str) -> str:
+        if self._fold_first or token.isascii():
+            return token
+        return _fold_marks(token.translate(self._late_folding))[:MAX_TOKEN_CHARS]
 
     def _stemmer(self) -> _Stemmer:
         try:
@@ -355,12 +381,13 @@ def _has_letter_or_digit(text: str) -> bool:
     return text.isalnum() or any(char.isalnum() for char in text)
 
 
-def _clusters(run: str) -> list[str]:
-    return _CLUSTER.findall(run) if _UNSPACED_MARK.search(run) else list(run)
+def _clusters(run: str) -> Sequence[str]:
+    """Return the characters of a run, each with the marks that belong to it."""
+    return _CLUSTER.findall(run) if _UNSPACED_MARK.search(run) else run
 
 
-def _bigrams(clusters: list[str]) -> list[str]:
-    return [first + second for first, second in pairwise(clusters)]
+def _bigrams(clusters: Sequence[str]) -> Iterable[str]:
+    return map(add, clusters, clusters[1:])
 
 
 def _pystemmer() -> Any:

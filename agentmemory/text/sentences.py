@@ -66,9 +66,7 @@ def chunk_text(text: str, *, target_chars: int = 350, overlap_sentences: int = 1
         target_chars: Wanted length of a chunk in characters. A text of up to one and a half times
             this length stays whole, and no chunk is longer than that (unless one combining
             sequence is). A sentence longer than the target is cut at a space or after a clause;
-            without one anywhere, but not within what is seen as one character. 350 is from
-            measurements on BEAM, where keyword search over chunks of this length found twice as
-            much as over whole turns.
+            without one anywhere, but not within what is seen as one character.
         overlap_sentences: How many sentences a chunk repeats of the one before it; fewer where
             they would fill more than half of the target.
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple
-from typing import TYPE_CHECKING, Final
+from dataclasses import astuple, dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from agentmemory.requests import QueryTerm, RecordFilter
 from agentmemory.stores.index_fields import (
@@ -25,7 +25,7 @@ from agentmemory.stores.index_fields import (
     user_token,
     user_type_token,
 )
-from agentmemory.stores.sqlite.query import fetch_all, fetch_one
+from agentmemory.stores.sqlite.query import fetch_all, fetch_one, fetch_value
 from agentmemory.stores.sqlite.rows import dump_json
 from agentmemory.stores.sqlite.schema import FTS_COLUMNS, Tables
 from agentmemory.stores.sqlite.where import Where
@@ -39,51 +39,98 @@ B: Final = 0.75
 
 _SCORED_COLUMNS: Final = FTS_COLUMNS[1:]
 _WEIGHTS: Final[tuple[float, ...]] = astuple(FIELD_WEIGHTS)
+_CHOICE_PER_PLACE: Final = 20
+"""How many chunks the choosing words should hold for each place in the pool."""
+
+_NARROWING_SHARE: Final = 0.3
+"""A scope that leaves a smaller share of the chunks is looked up in the index."""
+
 _WEIGHTS_SQL: Final = ", ".join(str(weight) for weight in (0.0, *_WEIGHTS))
 
 
-def match_expression(terms: Sequence[QueryTerm], record_filter: RecordFilter) -> str | None:
-    """Return the FTS5 expression: any of the terms, narrowed by the scope's tokens."""
-    words = fts5_match(terms, columns=_SCORED_COLUMNS)
-    if words is None:
-        return None
-    narrowing = [words]
-    scope = record_filter.scope
-    if scope.user.exact:
-        types = record_filter.record_types
-        if types is None:
-            tokens = [user_token(scope.user.value)]
-        else:
-            tokens = [user_type_token(scope.user.value, name) for name in types]
-        narrowing.append(_scope_expression(tokens))
-    if scope.thread.exact:
-        narrowing.append(_scope_expression([thread_token(scope.thread.value)]))
-    if scope.agent.exact and not scope.user.exact:
-        narrowing.append(_scope_expression([agent_token(scope.agent.value)]))
-    return " AND ".join(f"({part})" for part in narrowing)
+@dataclass(frozen=True, slots=True)
+class WeighedTerm:
+    """A term of the query with the number of chunks that hold it, and its weight."""
+
+    term: QueryTerm
+    frequency: int
+    idf: float
 
 
-def _scope_expression(tokens: Sequence[str]) -> str:
-    return "{scope} : (" + " OR ".join(f'"{token}"' for token in tokens) + ")"
+@dataclass(frozen=True, slots=True)
+class LexicalQuery:
+    """A query as the index of one store sees it in one snapshot.
+
+    Args:
+        terms: The terms that any chunk holds, the rarest first.
+        chunks: Number of chunks.
+        average: Mean length of a chunk in tokens.
+    """
+
+    terms: tuple[WeighedTerm, ...]
+    chunks: int
+    average: float
+
+
+def weigh(connection: apsw.Connection, t: Tables, terms: Sequence[QueryTerm]) -> LexicalQuery:
+    """Look up how often the terms of a query occur."""
+    chunks, average = _statistics(connection, t)
+    weighed = []
+    for term in terms:
+        frequency = _document_frequency(connection, t, term)
+        if frequency:
+            idf = math.log1p((chunks - frequency + 0.5) / (frequency + 0.5))
+            weighed.append(WeighedTerm(term, frequency, idf))
+    weighed.sort(key=lambda item: (item.frequency, item.term.text))
+    return LexicalQuery(tuple(weighed), chunks, average)
 
 
 def lexical_hits(
     connection: apsw.Connection,
     t: Tables,
     *,
-    terms: Sequence[QueryTerm],
+    query: LexicalQuery,
     record_filter: RecordFilter,
     where: Where,
     pool: int,
 ) -> list[int]:
-    """Return the seqs of the best records by the index's BM25, best first; exact for any filter.
+    """Return the seqs of the records that the index ranks best, best first; exact for any filter.
 
-    The index is asked for more chunks than needed, without a join; what the filter lets
-    through is kept. Only when that is too little is the index asked again for more.
+    The rarest words choose first: words that most chunks hold are only used when the rarer ones
+    do not fill the pool. The index is asked for more chunks than needed, without a join; what
+    the filter lets through is kept. Only when that is too little is the index asked for more.
     """
-    expression = match_expression(terms, record_filter)
-    if expression is None:
+    if not query.terms:
         return []
+    scope, share = _scope_of(connection, t, record_filter, query.chunks)
+    terms = [item.term for item in query.terms]
+    choosing = _choosing(query, share, pool)
+    hits = _hits(connection, t, terms[:choosing], scope, where, pool)
+    if len(hits) < pool and choosing < len(terms):
+        hits = _hits(connection, t, terms, scope, where, pool)
+    return hits
+
+
+def _choosing(query: LexicalQuery, share: float, pool: int) -> int:
+    """Return how many of the rarest terms are expected to fill the pool many times over."""
+    expected = 0.0
+    for index, item in enumerate(query.terms, start=1):
+        expected += item.frequency * share
+        if expected >= pool * _CHOICE_PER_PLACE:
+            return index
+    return len(query.terms)
+
+
+def _hits(
+    connection: apsw.Connection,
+    t: Tables,
+    terms: Sequence[QueryTerm],
+    scope: Sequence[str],
+    where: Where,
+    pool: int,
+) -> list[int]:
+    words = fts5_match(terms, columns=_SCORED_COLUMNS)
+    expression = " AND ".join(f"({part})" for part in (words, *scope))
     wanted = pool * 4
     while True:
         chunks = fetch_all(
@@ -96,6 +143,37 @@ def lexical_hits(
         if len(hits) >= pool or len(chunks) < wanted:
             return hits[:pool]
         wanted *= 8
+
+
+def _scope_of(
+    connection: apsw.Connection, t: Tables, record_filter: RecordFilter, chunks: int
+) -> tuple[list[str], float]:
+    """Return index expressions that narrow by scope, and the share of chunks they leave.
+
+    A token that most chunks carry costs more than it saves; the filter decides in any case.
+    """
+    scope = record_filter.scope
+    groups: list[list[str]] = []
+    if scope.user.exact:
+        types = record_filter.record_types
+        if types is None:
+            groups.append([user_token(scope.user.value)])
+        else:
+            groups.append([user_type_token(scope.user.value, name) for name in types])
+    if scope.thread.exact:
+        groups.append([thread_token(scope.thread.value)])
+    if scope.agent.exact and not scope.user.exact:
+        groups.append([agent_token(scope.agent.value)])
+    expressions = []
+    share = 1.0
+    for tokens in groups:
+        held = sum(_token_frequency(connection, t, token) for token in tokens)
+        part = held / chunks if chunks else 0.0
+        share = min(share, part)
+        if part < _NARROWING_SHARE:
+            listed = " OR ".join(f'"{token}"' for token in tokens)
+            expressions.append(f"{{scope}} : ({listed})")
+    return expressions, share
 
 
 def _passing(
@@ -116,15 +194,14 @@ def _passing(
 
 
 def score_records(
-    connection: apsw.Connection, t: Tables, terms: Sequence[QueryTerm], seqs: Iterable[int]
+    connection: apsw.Connection, t: Tables, query: LexicalQuery, seqs: Iterable[int]
 ) -> dict[int, float]:
     """Return the BM25 of the best chunk of each record; 0.0 where no word matches."""
     listed = list(seqs)
     scores = dict.fromkeys(listed, 0.0)
-    rows, average = _statistics(connection, t)
-    if not listed or not terms or not rows:
+    if not listed or not query.terms:
         return scores
-    weighted = [(term, _idf(rows, _document_frequency(connection, t, term))) for term in terms]
+    weighted = [(item.term, item.idf) for item in query.terms]
     columns = ", ".join(f"f.{name}" for name in _SCORED_COLUMNS)
     cursor = connection.execute(
         f"SELECT c.record_seq, {columns} FROM json_each(?) j "
@@ -132,11 +209,13 @@ def score_records(
         f"CROSS JOIN {t.fts} f ON f.rowid = c.id",
         (dump_json(listed),),
     )
-    for seq, *fields in cursor:
+    row: tuple[Any, ...]
+    for row in cursor:
+        seq, *fields = row
         text = " ".join(fields)
         # An empty field adds a space of its own.
         length = text.count(" ") + 1 - fields.count("")
-        norm = K1 * (1 - B + B * length / average)
+        norm = K1 * (1 - B + B * length / query.average)
         score = 0.0
         for term, idf in weighted:
             # Most chunks lack most words, and looking for a substring is fast.
@@ -163,21 +242,16 @@ def _frequency(term: QueryTerm, fields: Sequence[str]) -> float:
     return total
 
 
-def _idf(rows: int, frequency: int) -> float:
-    return math.log1p((rows - frequency + 0.5) / (frequency + 0.5))
-
-
 def _document_frequency(connection: apsw.Connection, t: Tables, term: QueryTerm) -> int:
-    if term.prefix:
-        # Documents with several of the words would be counted once for each by the vocabulary.
-        row = fetch_one(
-            connection,
-            f"SELECT count(*) FROM {t.fts} WHERE {t.fts} MATCH ?",
-            (fts5_match((term,), columns=_SCORED_COLUMNS),),
-        )
-    else:
-        row = fetch_one(connection, f"SELECT doc FROM {t.vocabulary} WHERE term = ?", (term.text,))
-    return 0 if row is None else int(row[0])
+    if not term.prefix:
+        return _token_frequency(connection, t, term.text)
+    # Chunks with several of the words would be counted once for each by the vocabulary.
+    sql = f"SELECT count(*) FROM {t.fts} WHERE {t.fts} MATCH ?"
+    return int(fetch_value(connection, sql, (fts5_match((term,), columns=_SCORED_COLUMNS),)))
+
+
+def _token_frequency(connection: apsw.Connection, t: Tables, token: str) -> int:
+    return fetch_value(connection, f"SELECT doc FROM {t.vocabulary} WHERE term = ?", (token,)) or 0
 
 
 def _statistics(connection: apsw.Connection, t: Tables) -> tuple[int, float]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from agentmemory.records import ScopedRecord
 from agentmemory.requests import Candidate, CandidateQuery, RecordFilter
 from agentmemory.scope import DimensionMatch, ScopeFilter
-from agentmemory.stores.sqlite.lexical import lexical_hits, score_records
+from agentmemory.stores.sqlite.lexical import lexical_hits, score_records, weigh
 from agentmemory.stores.sqlite.query import fetch_value
 from agentmemory.stores.sqlite.rows import dump_json, record_from_row, record_select
 from agentmemory.stores.sqlite.schema import Tables
@@ -30,10 +30,11 @@ def find_candidates(
 ) -> tuple[Candidate, ...]:
     """Run both arms and return their union, each candidate with the scores of both."""
     where = record_where(query.filter)
+    words = weigh(connection, t, query.terms)
     by_words = lexical_hits(
         connection,
         t,
-        terms=query.terms,
+        query=words,
         record_filter=query.filter,
         where=where,
         pool=query.pool,
@@ -44,7 +45,7 @@ def find_candidates(
             _vector_hits(connection, t, index, query.vector, query.filter, where, query.pool)
         )
     union = list(dict.fromkeys((*by_words, *near)))
-    lexical = score_records(connection, t, query.terms, union)
+    lexical = score_records(connection, t, words, union)
     lexical_ranks = _ranks(sorted(by_words, key=lambda seq: (-lexical[seq], seq)))
     vector_ranks = _ranks(near)
     cosines = dict(near)

@@ -27,7 +27,8 @@
     │   ├── RateLimitedError                 429; `.retry_after` seconds if told
     │   ├── AuthenticationError              401, 403
     │   ├── ModelRequestError                the provider refused the request (other 4xx)
-    │   │   └── ContextLengthError           the input is too long for the model
+    │   │   ├── ContextLengthError           the input is too long for the model
+    │   │   └── InputRejectedError           some of many inputs; `.indexes`, `.vectors`
     │   └── BadModelOutput                   an answer that could not be understood; `.raw`
     └── WaitTimeoutError (TimeoutError)      waiting for background work took too long
 
@@ -37,7 +38,7 @@ succeed later.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class AgentMemoryError(Exception):
@@ -247,6 +248,32 @@ class ContextLengthError(ModelRequestError):
     """The input is too long for the model; the same call can never succeed."""
 
     code = "context_length"
+
+
+class InputRejectedError(ModelRequestError):
+    """A model refused some of the texts it was to embed, and embedded the others.
+
+    Args:
+        message: What happened.
+        indexes: The places of the refused texts.
+        vectors: Float32 rows of all texts; those of refused texts are zero.
+    """
+
+    code = "input_rejected"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        indexes: tuple[int, ...],
+        vectors: Any,
+        status: int | None = None,
+        request_id: str | None = None,
+        retryable: bool | None = None,
+    ) -> None:
+        super().__init__(message, status=status, request_id=request_id, retryable=retryable)
+        self.indexes = indexes
+        self.vectors = vectors
 
 
 class BadModelOutput(ModelError):

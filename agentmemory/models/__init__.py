@@ -11,25 +11,31 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agentmemory.models.accounting import ModelPrice
+    from agentmemory.models.embedder import Embedder
     from agentmemory.models.endpoint import HttpOptions
     from agentmemory.models.llm import Llm, TextStream
     from agentmemory.models.local import LocalEmbedder
+    from agentmemory.models.reranker import Reranker
     from agentmemory.models.resolve import resolve_embedder
 
 __all__ = [
+    "Embedder",
     "HttpOptions",
     "Llm",
     "LocalEmbedder",
     "ModelPrice",
+    "Reranker",
     "TextStream",
     "resolve_embedder",
 ]
 
 _HOMES = {
+    "Embedder": "embedder",
     "HttpOptions": "endpoint",
     "Llm": "llm",
     "LocalEmbedder": "local",
     "ModelPrice": "accounting",
+    "Reranker": "reranker",
     "TextStream": "llm",
     "resolve_embedder": "resolve",
 }

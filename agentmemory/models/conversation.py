@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from agentmemory.checks import check_choice, check_list
 from agentmemory.errors import ValidationError
+from agentmemory.models.inputs import check_visible
 from agentmemory.models.providers import Rung
 from agentmemory.protocols import ChatMessage, ImagePart, TextPart
 
@@ -91,12 +92,7 @@ def check_prompt(prompt: Any) -> list[ChatMessage]:
             or of a type that models do not read.
     """
     if isinstance(prompt, str):
-        if not prompt.strip():
-            raise ValidationError(
-                f"`prompt` is empty: {prompt!r}; text with something visible is accepted",
-                argument="prompt",
-            )
-        return [{"role": "user", "content": prompt}]
+        return [{"role": "user", "content": check_visible(prompt, argument="prompt")}]
     items = check_list(prompt, argument="prompt", of="messages")
     if not items:
         raise ValidationError("`prompt` has no messages; at least one is needed", argument="prompt")

@@ -7,9 +7,10 @@ client is built; nothing that may hold a secret is ever shown.
 from __future__ import annotations
 
 import base64
+import json
 import re
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -68,6 +69,7 @@ class Endpoint:
         options: See `HttpOptions`.
         headers: Headers that the form of the API wants.
         api_version: For Azure's dated API: `api-version` of each request; without it, its `v1`.
+        extra_body: JSON values that go into each request as they are.
 
     Raises:
         ConfigurationError: An option is unknown or unusable.
@@ -80,6 +82,7 @@ class Endpoint:
         *,
         headers: Mapping[str, str] | None = None,
         api_version: str | None = None,
+        extra_body: Mapping[str, Any] | None = None,
     ) -> None:
         unknown = sorted(options.keys() - HttpOptions.__annotations__.keys())
         if unknown:
@@ -144,7 +147,14 @@ class Endpoint:
             raise ConfigurationError("`key_file` needs the certificate that it opens: `cert_file`")
         password = options.get("key_password")
         self._key_password = None if password is None else Secret(password)
+        self.extra_body = ExtraBody(extra_body)
+        secrets += _texts_in(self.extra_body)
         self.redactor = Redactor([*secrets, password or ""])
+
+    @property
+    def place(self) -> str:
+        """The address without what may be secret in it."""
+        return self._base
 
     def url(self, path: str) -> str:
         """Return the address of a path, as it is sent."""
@@ -201,6 +211,49 @@ class Endpoint:
                     "`key_password` is wrong; PEM files are accepted"
                 ) from None
         return context
+
+
+class ExtraBody(Mapping[str, Any]):
+    """JSON values that go into each request and do not show.
+
+    Args:
+        given: The values; None for none.
+
+    Raises:
+        ConfigurationError: It is no mapping of names to JSON values.
+    """
+
+    def __init__(self, given: Mapping[str, Any] | None) -> None:
+        try:
+            self._text = Secret(json.dumps(dict(given or {})))
+        except (TypeError, ValueError):
+            raise ConfigurationError(
+                "`extra_body` must be a mapping of names to JSON values; it is not shown"
+            ) from None
+
+    def __repr__(self) -> str:
+        return "ExtraBody(***)"
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values())
+
+    def __len__(self) -> int:
+        return len(self._values())
+
+    def _values(self) -> dict[str, Any]:
+        values: dict[str, Any] = json.loads(self._text.reveal())
+        return values
+
+
+def _texts_in(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, Mapping):
+        return [text for part in value.values() for text in _texts_in(part)]
+    return [text for part in value for text in _texts_in(part)] if isinstance(value, list) else []
 
 
 def _seconds(options: HttpOptions, name: str, default: float) -> float:

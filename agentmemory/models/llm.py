@@ -29,7 +29,6 @@ from agentmemory.models.forms import FORMS
 from agentmemory.models.http import HttpClient
 from agentmemory.models.providers import ApiType, Rung, find_target
 from agentmemory.models.schema import check_schema
-from agentmemory.models.secrets import Secret
 from agentmemory.models.strict import strict_schema, with_object_root
 from agentmemory.models.structured import ask_for_value, tell_cut
 from agentmemory.protocols import ChatMessage, LlmResponse, ModelUsage
@@ -112,10 +111,12 @@ class Llm:
         )
         self._reasoning_effort = reasoning_effort
         self._supports_vision = supports_vision
-        self._extra_body = _hidden(extra_body)
         self._price = price_of(prices, name=target.name, model=target.model)
         headers = {"anthropic-version": "2023-06-01"} if form == "messages" else {}
-        self._http = HttpClient(Endpoint(target, http, headers=headers, api_version=api_version))
+        endpoint = Endpoint(
+            target, http, headers=headers, api_version=api_version, extra_body=extra_body
+        )
+        self._http = HttpClient(endpoint)
 
     def __repr__(self) -> str:
         return f"Llm(model={self._target.name!r})"
@@ -322,7 +323,7 @@ class Llm:
             max_tokens=max_tokens or self._max_tokens,
             temperature=self._temperature,
             reasoning_effort=self._reasoning_effort,
-            extra_body=json.loads(self._extra_body.reveal()),
+            extra_body=self._http.endpoint.extra_body,
         )
 
     def _check_images(self, messages: Sequence[ChatMessage]) -> None:
@@ -349,12 +350,3 @@ class Llm:
             event="model.chat",
             client=True,
         )
-
-
-def _hidden(extra_body: Mapping[str, Any] | None) -> Secret:
-    try:
-        return Secret(json.dumps(dict(extra_body or {})))
-    except (TypeError, ValueError):
-        raise ConfigurationError(
-            "`extra_body` must be a mapping of names to JSON values; it is not shown"
-        ) from None

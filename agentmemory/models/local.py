@@ -1,10 +1,10 @@
 """An embedder that needs no key, no network and no download.
 
-May import: protocols, checks, errors; numpy, tokenizers and safetensors when first used. Reads the
-static word vectors that the `wordllama` wheel carries (256 dimensions, 16 MB) with `safetensors`
-and `tokenizers` itself. It never imports `wordllama`: that import configures the root logger,
-loads an HTTP client and looks for its tokenizer in a folder the wheel does not have, to download
-it instead.
+May import: inputs of this room, protocols, errors; numpy, tokenizers and safetensors when first
+used. It reads the static word vectors that the `wordllama` wheel carries (256 dimensions, 16 MB)
+with `safetensors` and `tokenizers` itself. It never imports `wordllama`: that import configures the
+root logger, loads an HTTP client and looks for its tokenizer in a folder the wheel does not have,
+to download it instead.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio.to_thread
 
-from agentmemory.checks import check_list
-from agentmemory.errors import ConfigurationError, ValidationError
+from agentmemory.errors import ConfigurationError
+from agentmemory.models.inputs import check_texts
 from agentmemory.protocols import EmbedderFingerprint
 
 if TYPE_CHECKING:
@@ -85,10 +85,7 @@ class LocalEmbedder:
             ValidationError: `texts` is a single string or holds something else than strings.
             ConfigurationError: The installed `wordllama` does not carry the model.
         """
-        items = list(check_list(texts, argument="texts", of="strings"))
-        for item in items:
-            if not isinstance(item, str):
-                raise ValidationError(f"`texts` holds {item!r}, not a string", argument="texts")
+        items = check_texts(texts, argument="texts")
         # Abandoning the thread lets a cancelled caller go at once; the work it leaves behind is
         # pure and short.
         return await anyio.to_thread.run_sync(_embed, items, abandon_on_cancel=True)

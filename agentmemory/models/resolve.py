@@ -14,13 +14,14 @@ def resolve_embedder(value: IEmbedder | str | None) -> IEmbedder | None:
 
     Args:
         value: An object with the methods of `IEmbedder`, which is returned as it is; `"local"` or
-            `"local/wordllama"` for the embedder of the `local` extra; None for no embedder.
+            `"local/wordllama"` for the embedder of the `local` extra; `"provider/name"` for one
+            that is called over HTTP with the key in the environment; None for no embedder.
 
     Returns:
-        The embedder, or None.
+        The embedder, or None. One that was made here from a name may have an `aclose()`.
 
     Raises:
-        ConfigurationError: The name is not one of these, or the extra is missing.
+        ConfigurationError: The name is not one of these, a key or the extra is missing.
     """
     if value is None:
         return None
@@ -30,7 +31,9 @@ def resolve_embedder(value: IEmbedder | str | None) -> IEmbedder | None:
             from agentmemory.models.local import LocalEmbedder
 
             return LocalEmbedder(name.removeprefix("local").removeprefix("/") or "wordllama")
-        raise ConfigurationError(f"`embedder` {value!r} is unknown; accepted is 'local'")
+        from agentmemory.models.embedder import Embedder
+
+        return Embedder(name)
     if isinstance(value, IEmbedder):
         return value
     raise ConfigurationError(

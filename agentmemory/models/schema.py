@@ -299,7 +299,7 @@ class _Fitter:
         if isinstance(part, Mapping) and not self._exact:
             if "default" in part:
                 return copy.deepcopy(part["default"])
-            if self._allows_null(part):
+            if part and self._allows_null(part):
                 return None
         raise MisfitError(f"{path} is missing")
 

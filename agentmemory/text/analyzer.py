@@ -73,9 +73,11 @@ _HAS_DIACRITIC = re.compile(f"[{_DIACRITICS}]")
 _FOLDED_MARKS = re.compile(f"(?<![^{_FOLDED_SCRIPTS}0-9\\s{_ASCII_MARKS}])[{_DIACRITICS}]+")
 _UNSPACED_MARK = re.compile(f"[{_UNSPACED_MARKS}]")
 _CLUSTER = re.compile(f".[{_UNSPACED_MARKS}]*")
-# Pictographs that NFKC would spell out as letters (™ as TM, 🈁 as ココ), and keycaps.
-_PICTOGRAPHS = re.compile(
+# Pictographs that NFKC would spell out as letters (™ as TM, 🈁 as ココ), and keycaps; full-width
+# punctuation, without which most Chinese and Japanese text is in normal form, which is faster.
+_SEPARATORS = re.compile(
     "[\u2120\u2122\u2139\u24c2\u3297\u3299\U0001f200-\U0001f265]|[0-9#*]\ufe0f?\u20e3"
+    "|[！？；：（）…]|，(?![０-９])"
 )
 
 # Letters with a stroke or of two letters, which Unicode does not decompose.
@@ -93,7 +95,7 @@ _INVISIBLE_LETTERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5")
 def _chunks(word: str) -> str:
     """Return the pattern of words and of what symbols glue, given the class of word characters."""
     glue = r"(?:[.:\-/@&+=\\#']|_+|::|\+\+|(?<=[0-9]),(?=[0-9]{3}(?![0-9])))"
-    return rf"(?:(?<!\S)\.(?=[a-z]))?{word}+(?:{glue}{word}+)*(?:(?:\+\+?|\#)(?!{word}))?"
+    return rf"(?:(?<![^\s\x00-\x1f\x7f])\.(?=[a-z]))?{word}+(?:{glue}{word}+)*(?:(?:\+\+?|\#)(?!{word}))?"
 
 
 _ASCII_CHUNKS = re.compile(_chunks("[a-z0-9]"))
@@ -112,6 +114,7 @@ def _all_chunks() -> re.Pattern[str]:
     return re.compile(f"(?![{_UNSPACED_MARKS}])[{_UNSPACED}]+|{_chunks(spaced)}")
 
 
+_FIRST_UNSPACED = _UNSPACED[0]
 # Where ranges start and end, in turn.
 _UNSPACED_BOUNDS = sorted(
     bound
@@ -191,8 +194,8 @@ class _Tokens(dict[str, tuple[str, ...]]):
 
     def __missing__(self, chunk: str) -> tuple[str, ...]:
         tokens = self._expand(chunk)
-        # Long chunks are data, runs without spaces are phrases: both are seldom seen again.
-        if len(chunk) <= MAX_TOKEN_CHARS and not _is_unspaced(chunk):
+        # Longer chunks are data that is not seen again.
+        if len(chunk) <= MAX_TOKEN_CHARS:
             if len(self) >= self._LIMIT:
                 self.clear()
             self[chunk] = tokens
@@ -255,7 +258,12 @@ class Analyzer:
         tokens: list[str] = []
         known = self._tokens
         for chunk in self._split(text):
-            tokens += known[chunk]
+            if chunk[0] < _FIRST_UNSPACED or not _is_unspaced(chunk):
+                tokens += known[chunk]
+            else:
+                clusters = _clusters(chunk)
+                tokens += _bigrams(clusters)
+                tokens.append(clusters[-1])
         return tokens
 
     def analyze_query(self, text: str) -> tuple[QueryTerm, ...]:
@@ -296,16 +304,13 @@ class Analyzer:
     def _split(self, text: str) -> list[str]:
         if text.isascii():
             return _ASCII_CHUNKS.findall(text.lower())
-        text = unicodedata.normalize("NFKC", _PICTOGRAPHS.sub(" ", text)).casefold()
+        text = unicodedata.normalize("NFKC", _SEPARATORS.sub(" ", text)).casefold()
         text = unicodedata.normalize("NFKC", text).translate(self._characters)
         if self._fold_first:
             text = _fold_marks(text)
         return _all_chunks().findall(text)
 
     def _expand(self, chunk: str) -> tuple[str, ...]:
-        if _is_unspaced(chunk):
-            clusters = _clusters(chunk)
-            return (*_bigrams(clusters), clusters[-1])
         wholes, pieces = self._parts(chunk)
         return (*wholes, *(self._finish(piece) for piece in pieces))
 

@@ -32,6 +32,7 @@ from agentmemory.stores.sqlite.filter_sql import compile_filter
 from tests.support.generated_filters import (
     INJECTIONS,
     KEYS,
+    NEARLY_TIMES,
     TEXTS,
     TIME_TEXTS,
     FilterMaker,
@@ -134,7 +135,8 @@ def test_sql_and_evaluator_agree_on_examples_that_shrink(random):
 
 def test_sql_and_evaluator_agree_on_what_is_a_time_and_which(table):
     random = Random(7)
-    texts = [near_time_text(random) for _ in range(1_500)] + TIME_TEXTS + TEXTS
+    texts = [near_time_text(random) for _ in range(1_500)]
+    texts += TIME_TEXTS + NEARLY_TIMES + TEXTS
     table.fill({"t": text} for text in texts)
     times = {canonical for text in texts if (canonical := canonical_time(text))}
     assert 250 < len(times) < len(texts)

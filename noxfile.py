@@ -97,12 +97,9 @@ def docs(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Run a benchmark: `nox -s bench -- benchmarks/NAME.py --its-options`."""
+    """Run a benchmark: `nox -s bench -- locomo --data PATH`."""
     install_dev(session)
-    if not session.posargs:
-        scripts = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("benchmarks/*.py"))
-        session.error(f"name a benchmark after `--`: {', '.join(scripts)}")
-    session.run("python", *session.posargs)
+    session.run("python", "-m", "benchmarks", *(session.posargs or ["--help"]))
 
 
 @nox.session

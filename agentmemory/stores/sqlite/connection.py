@@ -153,7 +153,6 @@ class ConnectionPlan:
             )
         if self.admit is not None and self.role != "reader":
             self.admit(connection)
-        # Asked before journal_mode so that not even the switch leaves deleted text behind.
         connection.pragma("secure_delete", "ON")
         if self.role == "writer":
             mode = connection.pragma("journal_mode", "WAL")

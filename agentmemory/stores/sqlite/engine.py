@@ -36,7 +36,7 @@ from agentmemory.stores.sqlite.connection import (
     Role,
 )
 from agentmemory.stores.sqlite.job import Job, Mode
-from agentmemory.stores.sqlite.worker import Farewell, Inbox, Worker
+from agentmemory.stores.sqlite.worker import Farewell, Inbox, Worker, refuse_queued
 
 T = TypeVar("T")
 
@@ -332,6 +332,8 @@ class SqliteEngine:
         """Stop whatever runs and wait for the threads, whoever cancels meanwhile."""
         workers = [*self._readers, *([self._writer] if self._writer else [])]
         until = _running_loop().time() + self._stop_grace_s
+        refuse_queued(self._read_inbox)
+        refuse_queued(self._write_inbox)
         with anyio.CancelScope(shield=True):
             while _running_loop().time() < until:
                 running = [worker for worker in workers if worker.running]
@@ -346,6 +348,9 @@ class SqliteEngine:
 async def _all_ended(workers: Iterable[Worker], seconds: float) -> bool:
     ends = [asyncio.wrap_future(worker.ended) for worker in workers]
     _, pending = await asyncio.wait(ends, timeout=seconds)
+    for end in pending:
+        # Else the thread would tell this loop about its end even after the loop is closed.
+        end.cancel()
     return not pending
 
 

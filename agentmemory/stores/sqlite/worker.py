@@ -13,8 +13,9 @@ import functools
 import os
 import threading
 import time
+import weakref
 from collections.abc import Callable
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar, cast
 
 import apsw
@@ -74,6 +75,7 @@ class Worker:
         self._busy = BusyWait(busy_timeout_s, self._halted)
         self._connection: apsw.Connection | None = None
         self._control: apsw.Cursor | None = None
+        self._cursors: list[weakref.ref[apsw.Cursor]] = []
         self._query_only = False
         self._opening: Job[None] | None = None
         self._thread: threading.Thread | None = None
@@ -153,6 +155,8 @@ class Worker:
         self._job = job
         try:
             job.finish(*self._attempt(job))
+        except BaseException as error:  # noqa: BLE001 - the thread outlives whatever happens
+            job.finish(None, error)
         finally:
             self._job = None
 
@@ -166,9 +170,11 @@ class Worker:
             result = work(connection)
             if not job.seal():
                 raise StoppedError
+            self._close_cursors()
             self._commit(job.mode, connection)
         except BaseException as error:  # noqa: BLE001 - it belongs to the task that waits
             job.seal()
+            self._close_cursors()
             errno = 0 if self._connection is None else self._connection.system_errno
             self._restore(stopped=job.stopped)
             return None, self._explain(error, job.mode, errno)
@@ -180,6 +186,8 @@ class Worker:
         self.plan = self.plan.resolved()
         self._connection = connection = self.plan.connect(self._busy)
         self._control = connection.cursor()
+        if self.plan.role == "memory":
+            connection.cursor_factory = functools.partial(_tracked_cursor, self._cursors)
         self._query_only = False
         if self.plan.role == "writer":
             hold(self, self.plan.path)
@@ -235,22 +243,27 @@ class Worker:
         if not at_rest:
             self._replace()
 
+    def _close_cursors(self) -> None:
+        """Close what a job left open where the connection cannot be replaced: in memory."""
+        for reference in self._cursors:
+            cursor = reference()
+            if cursor is not None:
+                with contextlib.suppress(apsw.Error):
+                    cursor.close(True)
+        self._cursors.clear()
+
     def _replace(self) -> None:
         """Swap the connection for a new one: a statement left open would pin its snapshot.
 
         Should that fail, the next job tries again and is told the reason.
         """
-        old, self._connection, self._control = self._connection, None, None
-        if old is None:
+        old = self._connection
+        if old is None or self.plan.role == "memory":
             return
+        self._connection, self._control = None, None
         try:
             with contextlib.suppress(Exception):
-                if self.plan.role == "memory":
-                    new = self._connect()
-                    with new.backup("main", old, "main") as copy:
-                        copy.step(-1)
-                else:
-                    self._connect()
+                self._connect()
         finally:
             with contextlib.suppress(apsw.Error):
                 old.close(True)
@@ -271,11 +284,33 @@ class Worker:
         release(self)
 
 
+def _tracked_cursor(
+    cursors: list[weakref.ref[apsw.Cursor]], connection: apsw.Connection
+) -> apsw.Cursor:
+    cursor = apsw.Cursor(connection)
+    cursors.append(weakref.ref(cursor))
+    return cursor
+
+
 def _begin_read(connection: apsw.Connection, control: apsw.Cursor) -> None:
     if connection.in_transaction:
         control.execute("ROLLBACK")
     control.execute("BEGIN")
     control.execute(PIN_SNAPSHOT)
+
+
+def refuse_queued(inbox: Inbox) -> None:
+    """Tell whoever waits in the queue that the engine is closed; a thread may be stuck for long."""
+    farewells: list[Farewell] = []
+    with contextlib.suppress(Empty):
+        while True:
+            item = inbox.get_nowait()
+            if isinstance(item, Farewell):
+                farewells.append(item)
+            else:
+                item.stop(_closed())
+    for farewell in farewells:
+        inbox.put(farewell)
 
 
 def _closed() -> ClosedError:

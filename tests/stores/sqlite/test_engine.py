@@ -489,6 +489,21 @@ async def test_opening_waits_for_a_lock_and_then_gives_up(path: str) -> None:
     other.close()
 
 
+async def test_a_lock_that_sqlite_does_not_wait_for_is_waited_for_when_opening(path: str) -> None:
+    # Where waiting could deadlock, and while another process recovers the log, SQLite fails at
+    # once without asking the busy handler.
+    failures: list[apsw.Error] = [apsw.BusyError("locked"), apsw.ProtocolError("locking protocol")]
+
+    def admit(_: apsw.Connection) -> None:
+        if failures:
+            raise failures.pop()
+
+    engine = SqliteEngine(path, admit=admit)
+    await engine.open()
+    await engine.close()
+    assert failures == []
+
+
 def test_bad_arguments_are_named() -> None:
     cases: list[tuple[str, dict[str, Any]]] = [
         ("path", {"path": 7}),

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import anyio
 import apsw
@@ -283,6 +284,31 @@ async def test_the_task_leaves_only_when_the_thread_is_done_whoever_cancels_mean
     assert await engine.read(numbers) == []
 
 
+async def test_waiting_for_the_thread_in_a_cancelled_scope_does_not_spin(
+    engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[object] = []
+    wait = asyncio.wait
+
+    def counting(*args: Any, **kwargs: Any) -> Any:
+        waits.append(args)
+        return wait(*args, **kwargs)
+
+    monkeypatch.setattr(asyncio, "wait", counting)
+    running, gate = Signal(), threading.Event()
+
+    def stuck(_: apsw.Connection) -> None:
+        running.set()
+        assert gate.wait(WAIT_S)
+
+    async def then_let_it_be_cancelled_often() -> None:
+        await running.wait()
+        asyncio.get_running_loop().call_later(0.05, gate.set)
+
+    assert await by_scope(lambda: engine.write(stuck), then_let_it_be_cancelled_often)
+    assert len(waits) == 1
+
+
 async def test_an_operation_that_cannot_be_stopped_is_left_behind_and_keeps_nothing(
     tmp_path: Path,
 ) -> None:
@@ -395,22 +421,22 @@ async def test_a_cursor_left_open_by_a_stopped_operation_does_not_poison_the_con
         # Opens no table: nothing but the interrupt would tell that it is still active.
         ENDLESS.replace("count(*)", "i"),
     ):
-        running = Signal()
         leaked: list[apsw.Cursor] = []
 
         def work(
-            connection: apsw.Connection,
-            sql: str = sql,
-            running: Signal = running,
-            leaked: list[apsw.Cursor] = leaked,
+            connection: apsw.Connection, sql: str = sql, leaked: list[apsw.Cursor] = leaked
         ) -> None:
             leaked.append(connection.execute(sql))
-            running.set()
+            running.set()  # noqa: B023
             connection.execute(ENDLESS).fetchall()
 
-        assert await cancel(lambda: engine.read(work), running.wait)
-        assert await engine.read(numbers) == [1, 2, 3]
-        assert await engine.read(numbers) == [1, 2, 3]
+        for mode in (engine.read, engine.write, engine.maintain):
+            running = Signal()
+            assert await cancel(lambda: mode(work), running.wait)  # noqa: B023
+            assert await engine.read(numbers) == [1, 2, 3]
+            await engine.write(lambda connection: insert(connection, 4))
+            assert await engine.read(numbers) == [1, 2, 3, 4]
+            await engine.write(lambda c: c.execute("DELETE FROM seen WHERE number = 4").close())
 
 
 @styles
@@ -574,4 +600,33 @@ async def test_closing_does_not_wait_for_ever_for_an_endless_operation(
         group.create_task(write())
         await running.wait()
         await engine.close()
+    assert files(tmp_path) == ["memory.db"]
+
+
+async def test_closing_over_an_operation_that_is_stuck_refuses_those_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agentmemory.stores.sqlite.engine._CLOSE_PATIENCE_S", 0.05)
+    engine = SqliteEngine(str(tmp_path / "memory.db"), stop_grace_s=0.05)
+    await engine.open()
+    running, gate = Signal(), threading.Event()
+
+    def stuck(_: apsw.Connection) -> None:
+        running.set()
+        assert gate.wait(WAIT_S)
+
+    async def refused(work: Callable[[apsw.Connection], None]) -> None:
+        with pytest.raises(ClosedError):
+            await engine.write(work)
+
+    async with asyncio.timeout(WAIT_S), asyncio.TaskGroup() as group:
+        first = group.create_task(refused(stuck))
+        await running.wait()
+        behind = group.create_task(refused(create))
+        await asyncio.sleep(0)
+        await engine.close()
+        await behind
+        assert not first.done()
+        gate.set()
+    assert_no_thread_is_left()
     assert files(tmp_path) == ["memory.db"]

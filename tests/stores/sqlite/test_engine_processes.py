@@ -20,7 +20,7 @@ import pytest
 from agentmemory.stores.sqlite.engine import SqliteEngine
 
 WAIT_S = 60.0
-ROUNDS = 4
+ROUNDS = 3
 WRITES = 30
 
 PRELUDE = """
@@ -69,6 +69,10 @@ def started(script: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     finally:
         process.kill()
         process.communicate(timeout=WAIT_S)
+
+
+def files(directory: Path) -> list[str]:
+    return sorted(entry.name for entry in directory.iterdir())
 
 
 def read(path: str, sql: str) -> list[tuple[object, ...]]:
@@ -426,8 +430,8 @@ def test_a_program_that_never_closes_ends_at_once_and_in_silence(
     """
     path = str(tmp_path / "memory.db")
     assert run(script, path) == ""
+    assert files(tmp_path) == ["memory.db"], "closed on the way out"
     assert read(path, "SELECT number FROM seen") == [(1,)]
-    assert [entry.name for entry in tmp_path.iterdir()] == ["memory.db"], "closed on the way out"
 
 
 @pytest.mark.parametrize("stuck", ["time.sleep(600)", "while True: pass"])
@@ -453,9 +457,36 @@ def test_not_even_an_operation_that_never_returns_keeps_a_program_alive(
     assert read(path, "SELECT count(*) FROM seen") == [(0,)]
 
 
+def test_a_thread_that_ends_after_its_loop_was_closed_says_nothing(tmp_path: Path) -> None:
+    script = """
+        import agentmemory.stores.sqlite.engine as module
+        module._CLOSE_PATIENCE_S = 0.05
+        gate = threading.Event()
+        async def main():
+            engine = SqliteEngine(sys.argv[1], stop_grace_s=0.05)
+            await engine.open()
+            try:
+                await engine.write(lambda _: gate.wait(60), timeout_s=0.05)
+            except TimeoutError:
+                print("late")
+            await engine.close()
+        asyncio.run(main())
+        threads = [thread for thread in threading.enumerate() if "agentmemory" in thread.name]
+        gate.set()
+        for thread in threads:
+            thread.join(60)
+        print(len(threads))
+    """
+    assert run(script, str(tmp_path / "memory.db")).split() == ["late", "1"]
+
+
 def test_ctrl_c_in_the_middle_of_a_write_undoes_it_and_ends_the_program(tmp_path: Path) -> None:
     script = """
+        def tick():
+            # A signal that comes just before the loop starts to wait is seen when it wakes.
+            asyncio.get_running_loop().call_later(0.05, tick)
         async def main():
+            tick()
             engine = SqliteEngine(sys.argv[1])
             await engine.open()
             try:
@@ -480,5 +511,5 @@ def test_ctrl_c_in_the_middle_of_a_write_undoes_it_and_ends_the_program(tmp_path
         process.send_signal(signal.SIGINT)
         out, error = process.communicate(timeout=WAIT_S)
     assert (out, error, process.returncode) == ("closed\ninterrupted\n", "", 0)
+    assert files(tmp_path) == ["memory.db"]
     assert read(path, "SELECT count(*) FROM seen") == [(0,)]
-    assert [entry.name for entry in tmp_path.iterdir()] == ["memory.db"]

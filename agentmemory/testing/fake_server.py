@@ -330,4 +330,6 @@ async def _read_request(reader: asyncio.StreamReader) -> FakeRequest | None:
         body = json.loads(content) if content else None
     except ValueError:
         body = None
-    return FakeRequest(method, parts.path, parts.query, headers, body)
+    return FakeRequest(
+        method=method, path=parts.path, query=parts.query, headers=headers, json=body
+    )

@@ -70,7 +70,7 @@ class Fault:
         return cls(kind="context_length")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FakeRequest:
     """A request that the server got.
 

@@ -22,7 +22,7 @@ Scripted: TypeAlias = str | Mapping[str, Any] | Sequence[Any] | Exception
 Responder: TypeAlias = Callable[["ScriptedCall"], Scripted | Awaitable[Scripted]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptedCall:
     """One request that a `ScriptedLlm` got; a re-ask is a request of its own.
 
@@ -85,7 +85,7 @@ class ScriptedLlm:
 
         async def ask(conversation: Sequence[ChatMessage]) -> Answer:
             nonlocal read, written
-            call = ScriptedCall(tuple(conversation), schema, max_tokens)
+            call = ScriptedCall(messages=tuple(conversation), schema=schema, max_tokens=max_tokens)
             self.calls.append(call)
             text = await self._next(call)
             read, written = read + _tokens(call.text), written + _tokens(text)

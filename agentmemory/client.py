@@ -7,13 +7,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Literal, Self
 
 from agentmemory.checks import check_bool, check_id, check_int, check_optional_id
-from agentmemory.config import SchemaPolicy, SearchStrategy
+from agentmemory.config import (
+    MemoryRetentionConfig,
+    SchemaPolicy,
+    SearchStrategy,
+    TimeToLiveAnchor,
+)
 from agentmemory.errors import NotFoundError, ScopeError
+from agentmemory.links import (
+    delete_record_link,
+    link_records,
+    link_to_add,
+    list_record_links,
+    update_record_link,
+)
 from agentmemory.memories import (
     add_memory,
     delete_record,
@@ -28,10 +40,12 @@ from agentmemory.records import (
     MEMORY_TYPES,
     MemoryType,
     Record,
+    RecordRelation,
     RecordType,
     ScopedRecord,
     Stability,
     ThreadRecord,
+    Tier,
     new_id,
 )
 from agentmemory.requests import (
@@ -43,7 +57,12 @@ from agentmemory.requests import (
     ThreadQuery,
 )
 from agentmemory.results import SearchResult
-from agentmemory.retrieval.request import DEFAULT_MAX_RESULTS, SearchRequest, check_strategy
+from agentmemory.retrieval.request import (
+    DEFAULT_MAX_LINKED_RESULTS,
+    DEFAULT_MAX_RESULTS,
+    SearchRequest,
+    check_strategy,
+)
 from agentmemory.scope import (
     NOT_SET_MARKER,
     NotSet,
@@ -74,6 +93,8 @@ class AsyncAgentMemory:
         schema_policy: What opening may do to the database; default CREATE_IF_NECESSARY.
         memory_store_id: Tells apart several stores in one database: a letter, then letters,
             digits or underscores, at most 16.
+        memory_retention_config: How long messages and memories live by default and at most;
+            default for ever.
         token_counter: Measures texts for budgets; default tiktoken if its encoding is at hand,
             else an estimate.
         clock: Tells the time; default the machine's.
@@ -94,6 +115,7 @@ class AsyncAgentMemory:
         ),
         schema_policy: SchemaPolicy | NotSet = NOT_SET_MARKER,
         memory_store_id: str | NotSet = NOT_SET_MARKER,
+        memory_retention_config: MemoryRetentionConfig | None = None,
         token_counter: TokenCounter | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -105,6 +127,7 @@ class AsyncAgentMemory:
             strategy=check_strategy(search_strategy),
             token_counter=token_counter,
             clock=clock,
+            retention=memory_retention_config,
         )
         self._store = AsyncStore(self._parts)
 
@@ -241,7 +264,7 @@ class AsyncAgentMemory:
             NotFoundError: No such thread in that scope.
         """
         await self._thread_record(thread_id, user_id, agent_id)
-        return await self._parts.store.delete_thread(thread_id)
+        return await self._parts.store.delete_thread(thread_id, now=self._parts.clock.now())
 
     async def list_threads(
         self,
@@ -292,6 +315,17 @@ class AsyncAgentMemory:
         metadata: Mapping[str, Any] | None = None,
         timestamp: datetime | str | None = None,
         stability: Stability | Literal["stable", "volatile"] | None = None,
+        valid_from: datetime | str | None = None,
+        valid_to: datetime | str | None = None,
+        ttl_days: float | timedelta | None | NotSet = NOT_SET_MARKER,
+        ttl_anchor: TimeToLiveAnchor | Literal["created_at", "timestamp"] = (
+            TimeToLiveAnchor.CREATED_AT
+        ),
+        memory_id_to_link: str | None = None,
+        link_type: str | None = None,
+        link_id: str | None = None,
+        link_timestamp: datetime | str | None = None,
+        link_metadata: Mapping[str, Any] | None = None,
     ) -> str:
         """Store a durable memory.
 
@@ -305,6 +339,17 @@ class AsyncAgentMemory:
             metadata: JSON-like values of the caller's own.
             timestamp: When what it says happened; default unknown.
             stability: "stable" or "volatile"; default by its type.
+            valid_from: From when it is true, inclusive; default always.
+            valid_to: Until when it is true, exclusive; default for ever.
+            ttl_days: Days, or a `timedelta`, until it disappears; None: as long as allowed;
+                default as the client's retention says.
+            ttl_anchor: From when `ttl_days` counts: "created_at" or "timestamp".
+            memory_id_to_link: A memory to link the new one to, together with `link_type`.
+            link_type: "supersedes", "refines", "duplicates", "supports", "contradicts",
+                "depends_on" or a label of the caller's own.
+            link_id: The caller's id of the link; default a new UUIDv7.
+            link_timestamp: When what the link says happened.
+            link_metadata: JSON-like values of the caller's own.
 
         Returns:
             The memory's id.
@@ -313,7 +358,7 @@ class AsyncAgentMemory:
             ScopeError: No `user_id`.
             ValidationError: An argument is not as described.
             ConflictError: The id is taken.
-            NotFoundError: There is no such thread.
+            NotFoundError: There is no such thread, or no memory to link to in this scope.
         """
         return await add_memory(
             self._parts,
@@ -326,6 +371,18 @@ class AsyncAgentMemory:
             metadata=metadata,
             timestamp=timestamp,
             stability=stability,
+            valid_from=valid_from,
+            valid_to=valid_to,
+            ttl_days=ttl_days,
+            ttl_anchor=ttl_anchor,
+            link=link_to_add(
+                memory_id_to_link,
+                link_type,
+                link_id=link_id,
+                link_timestamp=link_timestamp,
+                link_metadata=link_metadata,
+                within_agent=agent_id is not None,
+            ),
         )
 
     async def get_memory(
@@ -362,11 +419,19 @@ class AsyncAgentMemory:
         content: str | NotSet = NOT_SET_MARKER,
         metadata: Mapping[str, Any] | None | NotSet = NOT_SET_MARKER,
         timestamp: datetime | str | None | NotSet = NOT_SET_MARKER,
+        valid_from: datetime | str | None | NotSet = NOT_SET_MARKER,
+        valid_to: datetime | str | None | NotSet = NOT_SET_MARKER,
+        ttl_days: float | timedelta | None | NotSet = NOT_SET_MARKER,
+        ttl_anchor: TimeToLiveAnchor | Literal["created_at", "timestamp"] = (
+            TimeToLiveAnchor.CREATED_AT
+        ),
         user_id: OptionalId = NOT_SET_MARKER,
         agent_id: OptionalId = NOT_SET_MARKER,
         thread_id: OptionalId = NOT_SET_MARKER,
     ) -> Record:
         """Change what is given of a memory; the scope arguments only say where it has to be.
+
+        What is not given stays as it is; `ttl_days` counts anew from now or from the timestamp.
 
         Raises:
             NotFoundError: No such memory in that scope.
@@ -381,6 +446,10 @@ class AsyncAgentMemory:
             content=content,
             metadata=metadata,
             timestamp=timestamp,
+            valid_from=valid_from,
+            valid_to=valid_to,
+            ttl_days=ttl_days,
+            ttl_anchor=ttl_anchor,
         )
 
     async def delete_memory(
@@ -413,6 +482,12 @@ class AsyncAgentMemory:
         record_types: Sequence[MemoryType] | None = None,
         metadata_filter: Mapping[str, Any] | None = None,
         include_invalid_results: bool = True,
+        tiers: Sequence[Tier | Literal["hot", "warm", "cold", "archived", "deprecated"]]
+        | None = None,
+        event_after: datetime | str | None = None,
+        event_before: datetime | str | None = None,
+        created_after: datetime | str | None = None,
+        created_before: datetime | str | None = None,
         limit: int = 100,
         cursor: str | None = None,
         order: Literal["created", "event"] = "created",
@@ -427,6 +502,11 @@ class AsyncAgentMemory:
             record_types: Only these types; default all memory types.
             metadata_filter: A metadata filter.
             include_invalid_results: Whether invalid memories are listed.
+            tiers: Only these tiers; default all but "archived" and "deprecated".
+            event_after: Only what happened (else was stored) at or after this time.
+            event_before: Only what happened (else was stored) before this time.
+            created_after: Only what was stored at or after this time.
+            created_before: Only what was stored before this time.
             limit: Most memories on the page, 1 to 1000.
             cursor: `next_cursor` of the page before; None for the first.
             order: "created" (order of writing) or "event" (when it happened).
@@ -447,6 +527,13 @@ class AsyncAgentMemory:
             cursor=cursor,
             order=order,
             descending=descending,
+            tiers=tiers,
+            times={
+                "event_after": event_after,
+                "event_before": event_before,
+                "created_after": created_after,
+                "created_before": created_before,
+            },
         )
 
     async def list_messages(
@@ -480,6 +567,135 @@ class AsyncAgentMemory:
             descending=descending,
         )
 
+    async def link_records(
+        self,
+        source_record_id: str,
+        target_record_id: str,
+        relation_type: str,
+        *,
+        opposite_relation_type: str | None = None,
+        relation_id: str | None = None,
+        timestamp: datetime | str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        user_id: OptionalId = NOT_SET_MARKER,
+        agent_id: OptionalId = NOT_SET_MARKER,
+        thread_id: OptionalId = NOT_SET_MARKER,
+    ) -> RecordRelation:
+        """Link two memories; the scope arguments only say where both ends have to be.
+
+        Args:
+            source_record_id: Where the link starts.
+            target_record_id: Where it ends. "supersedes", "refines" and "duplicates" make this
+                memory invalid for as long as the link stands.
+            relation_type: A built-in type ("supersedes", "refines", "duplicates", "supports",
+                "contradicts", "depends_on") or a label of the caller's own.
+            opposite_relation_type: The label seen from the target; default the built-in one,
+                or the same label.
+            relation_id: The caller's id; default a new UUIDv7.
+            timestamp: When what the link says happened; default unknown.
+            metadata: JSON-like values of the caller's own.
+            user_id: The user both memories have to belong to; omitted: not checked.
+            agent_id: Likewise for the agent.
+            thread_id: Likewise for the thread.
+
+        Raises:
+            NotFoundError: An end is no memory in that scope.
+            ConflictError: The id is taken, or the same link exists.
+            ValidationError: An argument is not as described.
+        """
+        return await link_records(
+            self._parts,
+            source_record_id,
+            target_record_id,
+            relation_type,
+            scope=exact_scope(user_id, agent_id, thread_id),
+            opposite_relation_type=opposite_relation_type,
+            relation_id=relation_id,
+            timestamp=timestamp,
+            metadata=metadata,
+        )
+
+    async def update_record_link(
+        self,
+        relation_id: str,
+        *,
+        relation_type: str | NotSet = NOT_SET_MARKER,
+        opposite_relation_type: str | NotSet = NOT_SET_MARKER,
+        timestamp: datetime | str | None | NotSet = NOT_SET_MARKER,
+        metadata: Mapping[str, Any] | None | NotSet = NOT_SET_MARKER,
+        user_id: OptionalId = NOT_SET_MARKER,
+        agent_id: OptionalId = NOT_SET_MARKER,
+        thread_id: OptionalId = NOT_SET_MARKER,
+    ) -> RecordRelation:
+        """Change what is given of a link; its ends stay.
+
+        Raises:
+            NotFoundError: No such link in that scope.
+            ConflictError: A link with the same ends and the new type exists.
+            ValidationError: Nothing to change, or an argument is not as described.
+        """
+        return await update_record_link(
+            self._parts,
+            relation_id,
+            scope=exact_scope(user_id, agent_id, thread_id),
+            relation_type=relation_type,
+            opposite_relation_type=opposite_relation_type,
+            timestamp=timestamp,
+            metadata=metadata,
+        )
+
+    async def delete_record_link(
+        self,
+        relation_id: str,
+        *,
+        user_id: OptionalId = NOT_SET_MARKER,
+        agent_id: OptionalId = NOT_SET_MARKER,
+        thread_id: OptionalId = NOT_SET_MARKER,
+    ) -> None:
+        """Delete a link; a memory that no other lifecycle link ends at is valid again.
+
+        Raises:
+            NotFoundError: No such link in that scope.
+        """
+        await delete_record_link(
+            self._parts, relation_id, scope=exact_scope(user_id, agent_id, thread_id)
+        )
+
+    async def list_record_links(
+        self,
+        *,
+        user_id: OptionalId = NOT_SET_MARKER,
+        agent_id: OptionalId = NOT_SET_MARKER,
+        thread_id: OptionalId = NOT_SET_MARKER,
+        record_id: str | None = None,
+        relation_types: Sequence[str] | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Page[RecordRelation]:
+        """Return one page of links in the order they were made.
+
+        Args:
+            user_id: The user, or None for memories without one; always needed.
+            agent_id: Only between memories of this agent; default all.
+            thread_id: Likewise for the thread.
+            record_id: Only links that start or end at this memory; default all.
+            relation_types: Only these types; default all.
+            limit: Most links on the page, 1 to 1000.
+            cursor: `next_cursor` of the page before; None for the first.
+
+        Raises:
+            ScopeError: No `user_id`.
+            ValidationError: An argument is not as described.
+        """
+        return await list_record_links(
+            self._parts,
+            scope=exact_scope(_explicit_user(user_id), agent_id, thread_id),
+            record_id=record_id,
+            relation_types=relation_types,
+            limit=limit,
+            cursor=cursor,
+        )
+
     async def search(
         self,
         query: str,
@@ -495,6 +711,14 @@ class AsyncAgentMemory:
         record_types: Sequence[RecordType] | None = None,
         metadata_filter: Mapping[str, Any] | None = None,
         include_invalid_results: bool = True,
+        num_hops: int = 0,
+        max_linked_results: int = DEFAULT_MAX_LINKED_RESULTS,
+        event_after: datetime | str | None = None,
+        event_before: datetime | str | None = None,
+        created_after: datetime | str | None = None,
+        created_before: datetime | str | None = None,
+        as_of: datetime | str | None = None,
+        known_as_of: datetime | str | None = None,
         token_budget: int | None = None,
         soft_token_budget: int | None = None,
     ) -> list[SearchResult]:
@@ -512,7 +736,16 @@ class AsyncAgentMemory:
             max_results: Most results, 1 to 1000.
             record_types: Only these types; default all.
             metadata_filter: A metadata filter.
-            include_invalid_results: Whether invalid records are found.
+            include_invalid_results: Whether invalid records are found; they never stand before
+                the valid one that replaced them.
+            num_hops: How far to follow links from each memory found, 0 to 5.
+            max_linked_results: Most linked memories of one result, over all hops; 0: none.
+            event_after: Only what happened (else was stored) at or after this time.
+            event_before: Only what happened (else was stored) before this time.
+            created_after: Only what was stored at or after this time.
+            created_before: Only what was stored before this time.
+            as_of: Only what was true at this time, by `valid_from` and `valid_to`.
+            known_as_of: Only what had been stored by this time.
             token_budget: Hard limit of the formatted results in tokens.
             soft_token_budget: The result that reaches this sum is the last.
 
@@ -540,6 +773,14 @@ class AsyncAgentMemory:
             record_types=record_types,  # type: ignore[arg-type]
             metadata_filter=metadata_filter,
             include_invalid_results=include_invalid_results,
+            num_hops=num_hops,
+            max_linked_results=max_linked_results,
+            event_after=event_after,  # type: ignore[arg-type]
+            event_before=event_before,  # type: ignore[arg-type]
+            created_after=created_after,  # type: ignore[arg-type]
+            created_before=created_before,  # type: ignore[arg-type]
+            as_of=as_of,  # type: ignore[arg-type]
+            known_as_of=known_as_of,  # type: ignore[arg-type]
             token_budget=token_budget,
             soft_token_budget=soft_token_budget,
             strategy=self._parts.strategy,
@@ -563,6 +804,15 @@ class AsyncAgentMemory:
         """
         await self._parts.ready()
         return await self._parts.recorder.reembed(progress)
+
+    async def purge_expired(self) -> Deletion:
+        """Delete every record whose time to live is over; reads leave them out in any case.
+
+        Returns:
+            How much of each kind was removed.
+        """
+        await self._parts.ready()
+        return await self._parts.recorder.purge_expired()
 
     async def stats(self) -> StoreStats:
         """Count what is stored."""

@@ -7,6 +7,7 @@ retrieval, stores and below.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Literal
 
 from agentmemory.checks import (
@@ -14,10 +15,13 @@ from agentmemory.checks import (
     check_choice,
     check_id,
     check_int,
+    check_list,
     check_optional_time,
     check_text,
 )
+from agentmemory.config import TimeToLiveAnchor
 from agentmemory.errors import NotFoundError, ValidationError
+from agentmemory.links import LinkToAdd
 from agentmemory.parts import Parts, checked_metadata
 from agentmemory.records import (
     MEMORY_TYPES,
@@ -25,6 +29,7 @@ from agentmemory.records import (
     RecordType,
     ScopedRecord,
     Stability,
+    Tier,
     new_id,
 )
 from agentmemory.requests import (
@@ -67,27 +72,56 @@ async def add_memory(
     metadata: Mapping[str, Any] | None,
     timestamp: Any,
     stability: Any,
+    valid_from: Any,
+    valid_to: Any,
+    ttl_days: Any,
+    ttl_anchor: Any,
+    link: LinkToAdd | None,
 ) -> str:
-    """Store one memory and return its id."""
+    """Store one memory, and the link from it if there is one, and return its id."""
     check_text(content, argument="content")
     check_choice(memory_type, argument="memory_type", choices=MEMORY_TYPES)
     now = parts.clock.now()
+    event_time = check_optional_time(timestamp, argument="timestamp")
+    start, end = check_validity(valid_from, valid_to)
     record = ScopedRecord(
         id=new_id() if memory_id is None else check_id(memory_id, argument="memory_id"),
         record_type=memory_type,
         content=content,
         metadata=checked_metadata(metadata),
         stability=check_stability(stability),
-        event_time=check_optional_time(timestamp, argument="timestamp"),
+        event_time=event_time,
+        valid_from=start,
+        valid_to=end,
         created_at=now,
         updated_at=now,
+        expires_at=parts.retention.expiry(ttl_days, ttl_anchor, now=now, event_time=event_time),
         user_id=user_id,
         agent_id=agent_id,
         thread_id=thread_id,
     )
+    links = () if link is None else (link.relation(record, now),)
+    link_filter = None
+    if link is not None:
+        scope = exact_scope(user_id, agent_id if link.within_agent else NOT_SET_MARKER)
+        link_filter = RecordFilter(scope=scope, now=now)
     await parts.ready()
-    stored = await parts.recorder.add_memories((record,))
+    stored = await parts.recorder.add_memories((record,), links=links, link_filter=link_filter)
     return stored[0].id
+
+
+def check_validity(valid_from: Any, valid_to: Any) -> tuple[datetime | None, datetime | None]:
+    """Accept an interval of times, either end open.
+
+    Raises:
+        ValidationError: An end is no aware time, or the end is not after the start.
+    """
+    start = check_optional_time(valid_from, argument="valid_from")
+    end = check_optional_time(valid_to, argument="valid_to")
+    if start is not None and end is not None and end <= start:
+        msg = f"`valid_to` {valid_to!r} is not after `valid_from` {valid_from!r}"
+        raise ValidationError(msg, argument="valid_to")
+    return start, end
 
 
 def check_stability(value: Any) -> Stability | None:
@@ -129,13 +163,38 @@ async def update_record(
     content: str | NotSet,
     metadata: Mapping[str, Any] | None | NotSet,
     timestamp: Any,
+    valid_from: Any = NOT_SET_MARKER,
+    valid_to: Any = NOT_SET_MARKER,
+    ttl_days: Any = NOT_SET_MARKER,
+    ttl_anchor: Any = TimeToLiveAnchor.CREATED_AT,
 ) -> ScopedRecord:
-    """Change what is given of one record of a scope."""
+    """Change what is given of one record of a scope; a new content ends a mark for review."""
     if content is not NOT_SET_MARKER:
         check_text(content, argument="content")
-    if content is NOT_SET_MARKER and metadata is NOT_SET_MARKER and timestamp is NOT_SET_MARKER:
-        msg = "nothing to change: give `content`, `metadata` or `timestamp`"
+    given = (content, metadata, timestamp, valid_from, valid_to, ttl_days)
+    if all(value is NOT_SET_MARKER for value in given):
+        msg = (
+            "nothing to change: give `content`, `metadata`, `timestamp`, `valid_from`, "
+            "`valid_to` or `ttl_days`"
+        )
         raise ValidationError(msg, argument="content")
+    start, end = check_validity(
+        None if valid_from is NOT_SET_MARKER else valid_from,
+        None if valid_to is NOT_SET_MARKER else valid_to,
+    )
+    record_filter = by_id(parts, record_id, argument=argument, scope=scope, types=record_types)
+    expires_at: datetime | None | NotSet = NOT_SET_MARKER
+    if ttl_days is not NOT_SET_MARKER:
+        event_time = check_optional_time(
+            None if timestamp is NOT_SET_MARKER else timestamp, argument="timestamp"
+        )
+        if timestamp is NOT_SET_MARKER and ttl_anchor == TimeToLiveAnchor.TIMESTAMP:
+            await parts.ready()
+            stored = await parts.store.get_records(record_filter)
+            event_time = stored[0].event_time if stored else None
+        expires_at = parts.retention.expiry(
+            ttl_days, ttl_anchor, now=parts.clock.now(), event_time=event_time
+        )
     changes = RecordChanges(
         content=content,
         metadata=NOT_SET_MARKER if metadata is NOT_SET_MARKER else checked_metadata(metadata),
@@ -144,8 +203,11 @@ async def update_record(
             if timestamp is NOT_SET_MARKER
             else check_optional_time(timestamp, argument="timestamp")
         ),
+        valid_from=NOT_SET_MARKER if valid_from is NOT_SET_MARKER else start,
+        valid_to=NOT_SET_MARKER if valid_to is NOT_SET_MARKER else end,
+        expires_at=expires_at,
+        review_reason=NOT_SET_MARKER if content is NOT_SET_MARKER else None,
     )
-    record_filter = by_id(parts, record_id, argument=argument, scope=scope, types=record_types)
     await parts.ready()
     return await parts.recorder.update(record_filter, changes)
 
@@ -183,6 +245,8 @@ async def list_records(
     cursor: str | None,
     order: Literal["created", "event"],
     descending: bool,
+    tiers: Any = None,
+    times: Mapping[str, Any] | None = None,
 ) -> Page[ScopedRecord]:
     """Return one page of the records of a scope."""
     types = check_record_types(record_types)
@@ -195,6 +259,9 @@ async def list_records(
     check_bool(descending, argument="descending")
     check_int(limit, argument="limit", minimum=1, maximum=MAX_LIST_LIMIT)
     check_choice(order, argument="order", choices=("created", "event"))
+    bounds = {
+        name: check_optional_time(value, argument=name) for name, value in (times or {}).items()
+    }
     query = ListQuery(
         filter=RecordFilter(
             scope=scope,
@@ -202,6 +269,11 @@ async def list_records(
             record_types=types or default_types,
             include_invalid=include_invalid_results,
             metadata=metadata_filter,
+            tiers=check_tiers(tiers),
+            event_after=bounds.get("event_after"),
+            event_before=bounds.get("event_before"),
+            created_after=bounds.get("created_after"),
+            created_before=bounds.get("created_before"),
         ),
         limit=limit,
         order=order,
@@ -210,6 +282,22 @@ async def list_records(
     )
     await parts.ready()
     return await parts.store.list_records(query)
+
+
+def check_tiers(value: Any) -> tuple[Tier, ...] | None:
+    """Accept None or a list of tiers.
+
+    Raises:
+        ValidationError: A bare string, an empty list or an unknown tier.
+    """
+    if value is None:
+        return None
+    items = check_list(value, argument="tiers", of="tiers")
+    choices = tuple(tier.value for tier in Tier)
+    if not items:
+        msg = f"`tiers` is empty; accepted: {', '.join(choices)}, or nothing for the default"
+        raise ValidationError(msg, argument="tiers")
+    return tuple(Tier(check_choice(item, argument="tiers", choices=choices)) for item in items)
 
 
 def by_id(

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import anyio
 
-from agentmemory.config import SchemaPolicy, SearchStrategy
+from agentmemory.config import MemoryRetentionConfig, SchemaPolicy, SearchStrategy
 from agentmemory.context.card import CardBuilder
 from agentmemory.errors import ClosedError, ConfigurationError, ValidationError
 from agentmemory.protocols import Clock, IEmbedder, MemoryStore, TokenCounter
@@ -47,6 +47,7 @@ class Parts:
         strategy: Which arms a search uses.
         token_counter: Measures results and cards; None for the default.
         clock: Tells the time; None for the machine's.
+        retention: How long records live; None for ever.
     """
 
     def __init__(
@@ -57,8 +58,10 @@ class Parts:
         strategy: SearchStrategy,
         token_counter: TokenCounter | None,
         clock: Clock | None,
+        retention: MemoryRetentionConfig | None,
     ) -> None:
         self.store = store
+        self.retention = retention or MemoryRetentionConfig()
         self.strategy = strategy
         self.clock: Clock = clock or SystemClock()
         self.counter: TokenCounter = token_counter or default_token_counter()
@@ -119,7 +122,11 @@ def resolve_embedder_option(
         installed = importlib.util.find_spec("wordllama") is not None
         chosen = resolve_embedder("local") if installed else None
     else:
-        chosen = resolve_embedder(embedder)
+        try:
+            chosen = resolve_embedder(embedder)
+        except ConfigurationError as error:
+            msg = f"`embedder` is {embedder!r}: {error}"
+            raise ConfigurationError(msg) from None
     if chosen is None:
         if strategy is SearchStrategy.VECTOR:
             msg = (

@@ -11,13 +11,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, runtime_checkable
 
-from agentmemory.records import ScopedRecord, ThreadRecord
+from agentmemory.records import RecordRelation, ScopedRecord, ThreadRecord
 from agentmemory.requests import (
     Candidate,
     CandidateQuery,
     Deletion,
+    Expansion,
     Expectation,
     JobDraft,
+    LinkChanges,
+    LinkedNode,
+    LinkQuery,
     ListQuery,
     Neighbourhood,
     Page,
@@ -254,7 +258,7 @@ class MemoryStore(Protocol):
         """
         ...
 
-    async def delete_thread(self, thread_id: str) -> Deletion:
+    async def delete_thread(self, thread_id: str, *, now: datetime) -> Deletion:
         """Delete a thread and every record in it."""
         ...
 
@@ -269,14 +273,18 @@ class MemoryStore(Protocol):
         vectors: Mapping[str, FloatVector] | None = None,
         tail: ThreadTail | None = None,
         jobs: Sequence[JobDraft] = (),
+        links: Sequence[RecordRelation] = (),
+        link_filter: RecordFilter | None = None,
     ) -> tuple[ScopedRecord, ...]:
-        """Store new records, their index rows and jobs; all or nothing.
+        """Store new records, their index rows, links and jobs; all or nothing.
 
         Args:
             records: Complete but for `seq`, which the store assigns in this order.
             vectors: Unit vectors by record id.
             tail: What the writer saw as the last message when it made the vectors.
             jobs: Background work to store with them.
+            links: Links from or to the new records.
+            link_filter: What both ends of those links have to pass; None for any record.
 
         Raises:
             ConflictError: An id is taken.
@@ -339,6 +347,10 @@ class MemoryStore(Protocol):
         """
         ...
 
+    async def purge_expired(self, now: datetime) -> Deletion:
+        """Delete every record that expired at or before a time."""
+        ...
+
     async def put_vectors(
         self, vectors: Mapping[str, FloatVector], *, expects: Sequence[Expectation] = ()
     ) -> None:
@@ -347,6 +359,49 @@ class MemoryStore(Protocol):
         Raises:
             StaleReadError: An expectation does not hold any more.
         """
+        ...
+
+    async def add_link(
+        self, link: RecordRelation, *, record_filter: RecordFilter, now: datetime
+    ) -> RecordRelation:
+        """Store a link between two memory-like records that the filter lets through.
+
+        Lifecycle links make the record they end at invalid.
+
+        Raises:
+            NotFoundError: An end is no memory of that scope.
+            ConflictError: The id is taken, the same link exists, or both ends are one record.
+            ScopeError: The ends belong to different users.
+        """
+        ...
+
+    async def update_link(
+        self, link_id: str, changes: LinkChanges, *, record_filter: RecordFilter, now: datetime
+    ) -> RecordRelation:
+        """Change what `changes` names of a link.
+
+        Raises:
+            NotFoundError: No such link between records of that scope.
+            ConflictError: A link with the same ends and the new type exists.
+        """
+        ...
+
+    async def delete_link(
+        self, link_id: str, *, record_filter: RecordFilter, now: datetime
+    ) -> None:
+        """Delete a link; a record that no other lifecycle link ends at is valid again.
+
+        Raises:
+            NotFoundError: No such link between records of that scope.
+        """
+        ...
+
+    async def list_links(self, query: LinkQuery) -> Page[RecordRelation]:
+        """Return one page of links in the order they were made."""
+        ...
+
+    async def expand(self, query: Expansion) -> Mapping[str, tuple[LinkedNode, ...]]:
+        """Return the shortest-path tree of each root, nearest first, ties by age of the link."""
         ...
 
     async def candidates(self, query: CandidateQuery) -> tuple[Candidate, ...]:

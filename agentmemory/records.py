@@ -96,7 +96,8 @@ class Record:
         sources: Ids of the messages it came from.
         seq: Its place in the order of writing; 0 before it is stored.
         invalidation_reason: Why it is invalid, if it is.
-        replaced_by: Id of the valid record that replaced it, if one did.
+        replaced_by: Id of the record that replaced it, a valid one if there is, else None.
+        review_reason: Why it may not hold any more though it is valid: what it depends on died.
     """
 
     id: str
@@ -125,6 +126,7 @@ class Record:
     seq: int = 0
     invalidation_reason: str | None = None
     replaced_by: str | None = None
+    review_reason: str | None = None
 
     @property
     def timestamp(self) -> str | None:

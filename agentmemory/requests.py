@@ -10,7 +10,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
-from agentmemory.records import RECORD_TYPES, RecordStatus, RecordType, ScopedRecord, Tier
+from agentmemory.records import (
+    RECORD_TYPES,
+    RecordRelation,
+    RecordStatus,
+    RecordType,
+    ScopedRecord,
+    Tier,
+)
 from agentmemory.scope import NOT_SET_MARKER, NotSet, OptionalId, ScopeFilter
 
 if TYPE_CHECKING:
@@ -52,6 +59,7 @@ class RecordFilter:
         known_at: Stored at or before this time.
         ids: Only these ids; None for all.
         exclude_ids: Not these ids.
+        only_expired: Only records that do not exist any more because they expired.
     """
 
     scope: ScopeFilter
@@ -68,6 +76,7 @@ class RecordFilter:
     known_at: datetime | None = None
     ids: tuple[str, ...] | None = None
     exclude_ids: tuple[str, ...] = ()
+    only_expired: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +168,7 @@ class RecordChanges:
     metadata: Mapping[str, Any] | NotSet = NOT_SET_MARKER
     status: RecordStatus | NotSet = NOT_SET_MARKER
     invalidation_reason: str | None | NotSet = NOT_SET_MARKER
+    review_reason: str | None | NotSet = NOT_SET_MARKER
     compressed: str | None | NotSet = NOT_SET_MARKER
     tier: Tier | NotSet = NOT_SET_MARKER
     layer: Any = NOT_SET_MARKER
@@ -254,6 +264,69 @@ class Neighbourhood:
     record: ScopedRecord
     previous: ScopedRecord | None = None
     following: ScopedRecord | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expansion:
+    """What is linked to the direct results of a search.
+
+    Args:
+        filter: Which records may be reached; its status never filters linked memories.
+        roots: Ids of the memory-like direct results.
+        hops: How far to go, 1 to 5.
+        limit: Most records reached from one root, over all hops.
+    """
+
+    filter: RecordFilter
+    roots: tuple[str, ...]
+    hops: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkedNode:
+    """A record reached from a root, by the link it was reached through.
+
+    Args:
+        parent_id: The record one step nearer to the root.
+        relation: The link, in its stored direction.
+        record: The record reached.
+    """
+
+    parent_id: str
+    relation: RecordRelation
+    record: ScopedRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkChanges:
+    """New values for fields of one link; what is `NOT_SET_MARKER` stays as it is."""
+
+    relation_type: str | NotSet = NOT_SET_MARKER
+    opposite_relation_type: str | NotSet = NOT_SET_MARKER
+    timestamp: datetime | None | NotSet = NOT_SET_MARKER
+    metadata: Mapping[str, Any] | NotSet = NOT_SET_MARKER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkQuery:
+    """One page of a listing of links.
+
+    Args:
+        filter: Which records count; both ends of a link have to pass.
+        record_id: Only links that start or end here; None for all.
+        relation_types: Only these types; None for all.
+        ids: Only these links; None for all.
+        limit: Most links on the page.
+        after: The cursor of the page before; None for the first page.
+    """
+
+    filter: RecordFilter
+    record_id: str | None = None
+    relation_types: tuple[str, ...] | None = None
+    ids: tuple[str, ...] | None = None
+    limit: int = 100
+    after: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,6 +35,7 @@ _OWN_TAGS: Final = frozenset(
         "status",
         "replaced_by",
         "invalidation_reason",
+        "review_reason",
         "metadata",
         "content",
         "linked_records",
@@ -234,6 +235,7 @@ def _node(result: SearchResult, config: SearchResultFormatConfig, *, root: bool)
         add(config.show_agent_id, "agent_id", record.agent_id)
     add(config.show_status, "status", record.status.value)
     add(config.show_status, "replaced_by", record.replaced_by)
+    add(config.show_status, "review_reason", record.review_reason)
     if config.show_metadata is True:
         children.extend(metadata_node(key, value) for key, value in record.metadata.items())
         add(True, "invalidation_reason", record.invalidation_reason)

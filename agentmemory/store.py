@@ -6,13 +6,18 @@ May import parts, memories and below.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from agentmemory.memories import exact_scope, get_record
 from agentmemory.parts import Parts
 from agentmemory.records import RECORD_TYPES, Record, RecordType
 from agentmemory.results import SearchResult
-from agentmemory.retrieval.request import DEFAULT_MAX_RESULTS, SearchRequest
+from agentmemory.retrieval.request import (
+    DEFAULT_MAX_LINKED_RESULTS,
+    DEFAULT_MAX_RESULTS,
+    SearchRequest,
+)
 from agentmemory.scope import (
     NOT_SET_MARKER,
     OptionalFlag,
@@ -76,6 +81,14 @@ class AsyncStore:
         record_types: Sequence[RecordType] | None = None,
         metadata_filter: Mapping[str, Any] | None = None,
         include_invalid_results: bool = True,
+        num_hops: int = 0,
+        max_linked_results: int = DEFAULT_MAX_LINKED_RESULTS,
+        event_after: datetime | str | None = None,
+        event_before: datetime | str | None = None,
+        created_after: datetime | str | None = None,
+        created_before: datetime | str | None = None,
+        as_of: datetime | str | None = None,
+        known_as_of: datetime | str | None = None,
         token_budget: int | None = None,
         soft_token_budget: int | None = None,
     ) -> list[SearchResult]:
@@ -93,7 +106,16 @@ class AsyncStore:
             max_results: Most results, 1 to 1000.
             record_types: Only these types; default all.
             metadata_filter: A metadata filter.
-            include_invalid_results: Whether invalid records are found.
+            include_invalid_results: Whether invalid records are found; they never stand before
+                the valid one that replaced them.
+            num_hops: How far to follow links from each memory found, 0 to 5.
+            max_linked_results: Most linked memories of one result, over all hops; 0: none.
+            event_after: Only what happened (else was stored) at or after this time.
+            event_before: Only what happened (else was stored) before this time.
+            created_after: Only what was stored at or after this time.
+            created_before: Only what was stored before this time.
+            as_of: Only what was true at this time, by `valid_from` and `valid_to`.
+            known_as_of: Only what had been stored by this time.
             token_budget: Hard limit of the formatted results in tokens.
             soft_token_budget: The result that reaches this sum is the last.
 
@@ -117,6 +139,14 @@ class AsyncStore:
             record_types=record_types,  # type: ignore[arg-type]
             metadata_filter=metadata_filter,
             include_invalid_results=include_invalid_results,
+            num_hops=num_hops,
+            max_linked_results=max_linked_results,
+            event_after=event_after,  # type: ignore[arg-type]
+            event_before=event_before,  # type: ignore[arg-type]
+            created_after=created_after,  # type: ignore[arg-type]
+            created_before=created_before,  # type: ignore[arg-type]
+            as_of=as_of,  # type: ignore[arg-type]
+            known_as_of=known_as_of,  # type: ignore[arg-type]
             token_budget=token_budget,
             soft_token_budget=soft_token_budget,
             strategy=self._parts.strategy,

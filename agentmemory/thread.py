@@ -6,14 +6,22 @@ May import parts, memories, context and below.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 import anyio
 
 from agentmemory.checks import check_int
+from agentmemory.config import TimeToLiveAnchor
 from agentmemory.context.card import DEFAULT_FALLBACK_MESSAGES, CardOwner, CardRequest
 from agentmemory.context.summary import DEFAULT_SUMMARY_TOKENS
+from agentmemory.links import (
+    delete_record_link,
+    link_records,
+    link_to_add,
+    list_record_links,
+    update_record_link,
+)
 from agentmemory.memories import (
     add_memory,
     delete_record,
@@ -28,15 +36,21 @@ from agentmemory.records import (
     MEMORY_TYPES,
     MemoryType,
     Record,
+    RecordRelation,
     RecordType,
     ScopedRecord,
     Stability,
     ThreadRecord,
+    Tier,
     new_id,
 )
 from agentmemory.requests import Deletion, Page
 from agentmemory.results import ContextCard, SearchResult, SearchResultFormatConfig, Summary
-from agentmemory.retrieval.request import DEFAULT_MAX_RESULTS, SearchRequest
+from agentmemory.retrieval.request import (
+    DEFAULT_MAX_LINKED_RESULTS,
+    DEFAULT_MAX_RESULTS,
+    SearchRequest,
+)
 from agentmemory.scope import (
     NOT_SET_MARKER,
     IdOrNone,
@@ -100,12 +114,23 @@ class AsyncThread:
         """The caller's metadata as of when this handle was made."""
         return self._record.metadata
 
-    async def add_messages(self, messages: Sequence[Message | Mapping[str, Any]]) -> list[str]:
+    async def add_messages(
+        self,
+        messages: Sequence[Message | Mapping[str, Any]],
+        *,
+        ttl_days: float | timedelta | None | NotSet = NOT_SET_MARKER,
+        ttl_anchor: TimeToLiveAnchor | Literal["created_at", "timestamp"] = (
+            TimeToLiveAnchor.CREATED_AT
+        ),
+    ) -> list[str]:
         """Append messages.
 
         Args:
             messages: OpenAI-style dicts (`role`, `content`, optional `name`, `timestamp`,
                 `metadata`, `id`) or `Message` objects, oldest first. All are stored, or none.
+            ttl_days: Days, or a `timedelta`, until they disappear; None: as long as allowed;
+                default as the client's retention says.
+            ttl_anchor: From when `ttl_days` counts: "created_at" or "timestamp".
 
         Returns:
             The messages' ids in order.
@@ -128,6 +153,9 @@ class AsyncThread:
                 event_time=message.timestamp,
                 created_at=now,
                 updated_at=now,
+                expires_at=self._parts.retention.expiry(
+                    ttl_days, ttl_anchor, now=now, event_time=message.timestamp
+                ),
                 user_id=self.user_id,
                 agent_id=self.agent_id,
                 thread_id=self.thread_id,
@@ -238,6 +266,17 @@ class AsyncThread:
         metadata: Mapping[str, Any] | None = None,
         timestamp: datetime | str | None = None,
         stability: Stability | Literal["stable", "volatile"] | None = None,
+        valid_from: datetime | str | None = None,
+        valid_to: datetime | str | None = None,
+        ttl_days: float | timedelta | None | NotSet = NOT_SET_MARKER,
+        ttl_anchor: TimeToLiveAnchor | Literal["created_at", "timestamp"] = (
+            TimeToLiveAnchor.CREATED_AT
+        ),
+        memory_id_to_link: str | None = None,
+        link_type: str | None = None,
+        link_id: str | None = None,
+        link_timestamp: datetime | str | None = None,
+        link_metadata: Mapping[str, Any] | None = None,
     ) -> str:
         """Store a memory of this thread's user and agent.
 
@@ -248,6 +287,17 @@ class AsyncThread:
             metadata: JSON-like values of the caller's own.
             timestamp: When what it says happened; default unknown.
             stability: "stable" or "volatile"; default by its type.
+            valid_from: From when it is true, inclusive; default always.
+            valid_to: Until when it is true, exclusive; default for ever.
+            ttl_days: Days, or a `timedelta`, until it disappears; None: as long as allowed;
+                default as the client's retention says.
+            ttl_anchor: From when `ttl_days` counts: "created_at" or "timestamp".
+            memory_id_to_link: A memory to link the new one to, together with `link_type`.
+            link_type: "supersedes", "refines", "duplicates", "supports", "contradicts",
+                "depends_on" or a label of the caller's own.
+            link_id: The caller's id of the link; default a new UUIDv7.
+            link_timestamp: When what the link says happened.
+            link_metadata: JSON-like values of the caller's own.
 
         Returns:
             The memory's id.
@@ -255,7 +305,7 @@ class AsyncThread:
         Raises:
             ValidationError: An argument is not as described.
             ConflictError: The id is taken.
-            NotFoundError: The thread was deleted.
+            NotFoundError: The thread was deleted, or there is no memory to link to.
         """
         return await add_memory(
             self._parts,
@@ -268,6 +318,18 @@ class AsyncThread:
             metadata=metadata,
             timestamp=timestamp,
             stability=stability,
+            valid_from=valid_from,
+            valid_to=valid_to,
+            ttl_days=ttl_days,
+            ttl_anchor=ttl_anchor,
+            link=link_to_add(
+                memory_id_to_link,
+                link_type,
+                link_id=link_id,
+                link_timestamp=link_timestamp,
+                link_metadata=link_metadata,
+                within_agent=True,
+            ),
         )
 
     async def get_memory(self, memory_id: str) -> Record:
@@ -291,8 +353,16 @@ class AsyncThread:
         content: str | NotSet = NOT_SET_MARKER,
         metadata: Mapping[str, Any] | None | NotSet = NOT_SET_MARKER,
         timestamp: datetime | str | None | NotSet = NOT_SET_MARKER,
+        valid_from: datetime | str | None | NotSet = NOT_SET_MARKER,
+        valid_to: datetime | str | None | NotSet = NOT_SET_MARKER,
+        ttl_days: float | timedelta | None | NotSet = NOT_SET_MARKER,
+        ttl_anchor: TimeToLiveAnchor | Literal["created_at", "timestamp"] = (
+            TimeToLiveAnchor.CREATED_AT
+        ),
     ) -> Record:
         """Change what is given of a memory of this thread.
+
+        What is not given stays as it is; `ttl_days` counts anew from now or from the timestamp.
 
         Raises:
             NotFoundError: There is none with this id in this thread.
@@ -307,6 +377,10 @@ class AsyncThread:
             content=content,
             metadata=metadata,
             timestamp=timestamp,
+            valid_from=valid_from,
+            valid_to=valid_to,
+            ttl_days=ttl_days,
+            ttl_anchor=ttl_anchor,
         )
 
     async def delete_memory(self, memory_id: str) -> Deletion:
@@ -329,6 +403,12 @@ class AsyncThread:
         record_types: Sequence[MemoryType] | None = None,
         metadata_filter: Mapping[str, Any] | None = None,
         include_invalid_results: bool = True,
+        tiers: Sequence[Tier | Literal["hot", "warm", "cold", "archived", "deprecated"]]
+        | None = None,
+        event_after: datetime | str | None = None,
+        event_before: datetime | str | None = None,
+        created_after: datetime | str | None = None,
+        created_before: datetime | str | None = None,
         limit: int = 100,
         cursor: str | None = None,
         order: Literal["created", "event"] = "created",
@@ -350,6 +430,120 @@ class AsyncThread:
             cursor=cursor,
             order=order,
             descending=descending,
+            tiers=tiers,
+            times={
+                "event_after": event_after,
+                "event_before": event_before,
+                "created_after": created_after,
+                "created_before": created_before,
+            },
+        )
+
+    async def link_records(
+        self,
+        source_record_id: str,
+        target_record_id: str,
+        relation_type: str,
+        *,
+        opposite_relation_type: str | None = None,
+        relation_id: str | None = None,
+        timestamp: datetime | str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> RecordRelation:
+        """Link two memories of this thread's user and agent.
+
+        Args:
+            source_record_id: Where the link starts.
+            target_record_id: Where it ends. "supersedes", "refines" and "duplicates" make this
+                memory invalid for as long as the link stands.
+            relation_type: A built-in type ("supersedes", "refines", "duplicates", "supports",
+                "contradicts", "depends_on") or a label of the caller's own.
+            opposite_relation_type: The label seen from the target; default the built-in one,
+                or the same label.
+            relation_id: The caller's id; default a new UUIDv7.
+            timestamp: When what the link says happened; default unknown.
+            metadata: JSON-like values of the caller's own.
+
+        Raises:
+            NotFoundError: An end is no memory in that scope.
+            ConflictError: The id is taken, or the same link exists.
+            ValidationError: An argument is not as described.
+        """
+        return await link_records(
+            self._parts,
+            source_record_id,
+            target_record_id,
+            relation_type,
+            scope=self._memory_scope,
+            opposite_relation_type=opposite_relation_type,
+            relation_id=relation_id,
+            timestamp=timestamp,
+            metadata=metadata,
+        )
+
+    async def update_record_link(
+        self,
+        relation_id: str,
+        *,
+        relation_type: str | NotSet = NOT_SET_MARKER,
+        opposite_relation_type: str | NotSet = NOT_SET_MARKER,
+        timestamp: datetime | str | None | NotSet = NOT_SET_MARKER,
+        metadata: Mapping[str, Any] | None | NotSet = NOT_SET_MARKER,
+    ) -> RecordRelation:
+        """Change what is given of a link; its ends stay.
+
+        Raises:
+            NotFoundError: No such link in that scope.
+            ConflictError: A link with the same ends and the new type exists.
+            ValidationError: Nothing to change, or an argument is not as described.
+        """
+        return await update_record_link(
+            self._parts,
+            relation_id,
+            scope=self._memory_scope,
+            relation_type=relation_type,
+            opposite_relation_type=opposite_relation_type,
+            timestamp=timestamp,
+            metadata=metadata,
+        )
+
+    async def delete_record_link(
+        self,
+        relation_id: str,
+    ) -> None:
+        """Delete a link; a memory that no other lifecycle link ends at is valid again.
+
+        Raises:
+            NotFoundError: No such link in that scope.
+        """
+        await delete_record_link(self._parts, relation_id, scope=self._memory_scope)
+
+    async def list_record_links(
+        self,
+        *,
+        record_id: str | None = None,
+        relation_types: Sequence[str] | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Page[RecordRelation]:
+        """Return one page of links in the order they were made.
+
+        Args:
+            record_id: Only links that start or end at this memory; default all.
+            relation_types: Only these types; default all.
+            limit: Most links on the page, 1 to 1000.
+            cursor: `next_cursor` of the page before; None for the first.
+
+        Raises:
+            ValidationError: An argument is not as described.
+        """
+        return await list_record_links(
+            self._parts,
+            scope=self._memory_scope,
+            record_id=record_id,
+            relation_types=relation_types,
+            limit=limit,
+            cursor=cursor,
         )
 
     async def search(
@@ -367,6 +561,14 @@ class AsyncThread:
         record_types: Sequence[RecordType] | None = None,
         metadata_filter: Mapping[str, Any] | None = None,
         include_invalid_results: bool = True,
+        num_hops: int = 0,
+        max_linked_results: int = DEFAULT_MAX_LINKED_RESULTS,
+        event_after: datetime | str | None = None,
+        event_before: datetime | str | None = None,
+        created_after: datetime | str | None = None,
+        created_before: datetime | str | None = None,
+        as_of: datetime | str | None = None,
+        known_as_of: datetime | str | None = None,
         token_budget: int | None = None,
         soft_token_budget: int | None = None,
     ) -> list[SearchResult]:
@@ -384,7 +586,16 @@ class AsyncThread:
             max_results: Most results, 1 to 1000.
             record_types: Only these types; default all.
             metadata_filter: A metadata filter.
-            include_invalid_results: Whether invalid records are found.
+            include_invalid_results: Whether invalid records are found; they never stand before
+                the valid one that replaced them.
+            num_hops: How far to follow links from each memory found, 0 to 5.
+            max_linked_results: Most linked memories of one result, over all hops; 0: none.
+            event_after: Only what happened (else was stored) at or after this time.
+            event_before: Only what happened (else was stored) before this time.
+            created_after: Only what was stored at or after this time.
+            created_before: Only what was stored before this time.
+            as_of: Only what was true at this time, by `valid_from` and `valid_to`.
+            known_as_of: Only what had been stored by this time.
             token_budget: Hard limit of the formatted results in tokens.
             soft_token_budget: The result that reaches this sum is the last.
 
@@ -412,6 +623,14 @@ class AsyncThread:
             record_types=record_types,  # type: ignore[arg-type]
             metadata_filter=metadata_filter,
             include_invalid_results=include_invalid_results,
+            num_hops=num_hops,
+            max_linked_results=max_linked_results,
+            event_after=event_after,  # type: ignore[arg-type]
+            event_before=event_before,  # type: ignore[arg-type]
+            created_after=created_after,  # type: ignore[arg-type]
+            created_before=created_before,  # type: ignore[arg-type]
+            as_of=as_of,  # type: ignore[arg-type]
+            known_as_of=known_as_of,  # type: ignore[arg-type]
             token_budget=token_budget,
             soft_token_budget=soft_token_budget,
             strategy=self._parts.strategy,
@@ -499,6 +718,10 @@ class AsyncThread:
     def _scope(self) -> ScopeFilter:
         user_id: IdOrNone = self.user_id
         return exact_scope(user_id, self.agent_id, self.thread_id)
+
+    @property
+    def _memory_scope(self) -> ScopeFilter:
+        return exact_scope(self.user_id, self.agent_id)
 
     @property
     def _owner(self) -> CardOwner:

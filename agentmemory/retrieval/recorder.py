@@ -18,7 +18,7 @@ import anyio
 
 from agentmemory.errors import StaleReadError
 from agentmemory.protocols import Clock, MemoryStore
-from agentmemory.records import ScopedRecord, Tier
+from agentmemory.records import RecordRelation, ScopedRecord, Tier
 from agentmemory.requests import (
     Deletion,
     Expectation,
@@ -93,13 +93,20 @@ class Recorder:
                 return stored
 
     async def add_memories(
-        self, records: Sequence[ScopedRecord], *, jobs: Sequence[JobDraft] = ()
+        self,
+        records: Sequence[ScopedRecord],
+        *,
+        jobs: Sequence[JobDraft] = (),
+        links: Sequence[RecordRelation] = (),
+        link_filter: RecordFilter | None = None,
     ) -> tuple[ScopedRecord, ...]:
-        """Add records that stand alone."""
+        """Add records that stand alone, with links from or to them."""
         vectors = await self._vectorizer.record_vectors(
             [Passage(id=record.id, content=record.content) for record in records]
         )
-        return await self._store.add_records(records, vectors=vectors, jobs=jobs)
+        return await self._store.add_records(
+            records, vectors=vectors, jobs=jobs, links=links, link_filter=link_filter
+        )
 
     async def update(
         self,
@@ -144,6 +151,12 @@ class Recorder:
     async def delete(self, record_filter: RecordFilter) -> Deletion:
         """Delete records; vectors that rested on them are made anew."""
         deletion = await self._store.delete_records(record_filter)
+        await self.refresh(deletion.stale)
+        return deletion
+
+    async def purge_expired(self) -> Deletion:
+        """Delete every record whose time to live is over."""
+        deletion = await self._store.purge_expired(self._clock.now())
         await self.refresh(deletion.stale)
         return deletion
 

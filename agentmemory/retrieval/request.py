@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from agentmemory.checks import check_bool, check_int, check_list, check_text
+from agentmemory.checks import (
+    check_bool,
+    check_int,
+    check_list,
+    check_optional_time,
+    check_text,
+)
 from agentmemory.config import SearchStrategy
 from agentmemory.errors import ValidationError
 from agentmemory.records import RECORD_TYPES, RecordType
@@ -20,6 +26,17 @@ from agentmemory.stores.filters import parse_filter
 
 DEFAULT_MAX_RESULTS: Final = 10
 MAX_RESULTS: Final = 1000
+DEFAULT_MAX_LINKED_RESULTS: Final = 100
+MAX_LINKED_RESULTS: Final = 10_000
+MAX_HOPS: Final = 5
+TIME_FIELDS: Final = (
+    "event_after",
+    "event_before",
+    "created_after",
+    "created_before",
+    "as_of",
+    "known_as_of",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +53,14 @@ class SearchRequest:
         token_budget: Hard limit of the formatted results in tokens; None or not positive: off.
         soft_token_budget: The result that reaches this sum is the last; likewise.
         strategy: Which arms are used.
+        num_hops: How far to follow links from each memory-like result, 0 to 5.
+        max_linked_results: Most linked memories of one result, over all hops; 0: none.
+        event_after: Only what happened (else was stored) at or after this time.
+        event_before: Only what happened (else was stored) before this time.
+        created_after: Only what was stored at or after this time.
+        created_before: Only what was stored before this time.
+        as_of: Only what was true at this time, by `valid_from` and `valid_to`.
+        known_as_of: Only what was stored by this time.
 
     Raises:
         ValidationError: An argument is not as described.
@@ -50,6 +75,14 @@ class SearchRequest:
     token_budget: int | None = None
     soft_token_budget: int | None = None
     strategy: SearchStrategy = SearchStrategy.HYBRID
+    num_hops: int = 0
+    max_linked_results: int = DEFAULT_MAX_LINKED_RESULTS
+    event_after: datetime | None = None
+    event_before: datetime | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    as_of: datetime | None = None
+    known_as_of: datetime | None = None
 
     def __post_init__(self) -> None:
         check_text(self.query, argument="query")
@@ -61,6 +94,15 @@ class SearchRequest:
             value = getattr(self, name)
             if value is not None:
                 check_int(value, argument=name)
+        check_int(self.num_hops, argument="num_hops", minimum=0, maximum=MAX_HOPS)
+        check_int(
+            self.max_linked_results,
+            argument="max_linked_results",
+            minimum=0,
+            maximum=MAX_LINKED_RESULTS,
+        )
+        for name in TIME_FIELDS:
+            object.__setattr__(self, name, check_optional_time(getattr(self, name), argument=name))
 
     def record_filter(self, now: datetime) -> RecordFilter:
         """Return the filter a store applies before it ranks."""
@@ -70,6 +112,12 @@ class SearchRequest:
             record_types=self.record_types,
             include_invalid=self.include_invalid_results,
             metadata=self.metadata_filter,
+            event_after=self.event_after,
+            event_before=self.event_before,
+            created_after=self.created_after,
+            created_before=self.created_before,
+            valid_at=self.as_of,
+            known_at=self.known_as_of,
         )
 
 

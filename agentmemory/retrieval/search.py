@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 from agentmemory.config import SearchStrategy
 from agentmemory.errors import ModelError
 from agentmemory.protocols import Clock, MemoryStore, TokenCounter
-from agentmemory.requests import Candidate, CandidateQuery, QueryTerm
+from agentmemory.records import MEMORY_TYPES
+from agentmemory.requests import Candidate, CandidateQuery, Expansion, QueryTerm
 from agentmemory.results import (
     DEFAULT_FORMAT,
     Explanation,
@@ -22,8 +23,10 @@ from agentmemory.results import (
     StageTrace,
 )
 from agentmemory.retrieval.budget import kept_within
+from agentmemory.retrieval.expand import with_linked
 from agentmemory.retrieval.fan_out import fan_out
 from agentmemory.retrieval.fusion import Fused, IFusion, ScoreFusion
+from agentmemory.retrieval.lifecycle import replacements_first
 from agentmemory.retrieval.request import SearchRequest
 from agentmemory.retrieval.vectorizer import Vectorizer
 from agentmemory.telemetry import MEMORY_QUERY_TEXT, MEMORY_RECORD_COUNT, Event, emit, memory_span
@@ -104,8 +107,9 @@ class Searcher:
             span.set_content(MEMORY_QUERY_TEXT, request.query)
             prepared = await self.prepare(request)
             ranked = await self.rank(request, prepared)
+            results = self.results(ranked[: request.max_results], prepared)
             results = self.within_budget(
-                self.results(ranked[: request.max_results], prepared),
+                await self.expand(request, results),
                 token_budget=request.token_budget,
                 soft_token_budget=request.soft_token_budget,
             )
@@ -179,11 +183,39 @@ class Searcher:
         )
 
     def fuse(self, candidates: Sequence[Candidate]) -> list[Ranked]:
-        """Order candidates by one score; scores are comparable within one call only."""
-        return [
+        """Order candidates by one score; scores are comparable within one call only.
+
+        What replaced an invalid record stands in front of it.
+        """
+        ranked = [
             Ranked(candidate=item.candidate, score=item.score, stages=_stages(item, rank))
             for rank, item in enumerate(self._fusion.fuse(candidates), start=1)
         ]
+        if all(item.candidate.record.replaced_by is None for item in ranked):
+            return ranked
+        ordered = replacements_first(
+            ranked,
+            key=lambda item: item.candidate.record.id,
+            replaced_by=lambda item: item.candidate.record.replaced_by,
+        )
+        return [_settled(item, rank) for rank, item in enumerate(ordered, start=1)]
+
+    async def expand(
+        self, request: SearchRequest, results: list[SearchResult]
+    ) -> list[SearchResult]:
+        """Attach linked memories to the memory-like results."""
+        roots = tuple(result.id for result in results if result.record.record_type in MEMORY_TYPES)
+        if not request.num_hops or not request.max_linked_results or not roots:
+            return results
+        trees = await self._store.expand(
+            Expansion(
+                filter=request.record_filter(self._clock.now()),
+                roots=roots,
+                hops=request.num_hops,
+                limit=request.max_linked_results,
+            )
+        )
+        return with_linked(results, trees)
 
     def results(self, ranked: Sequence[Ranked], prepared: PreparedQuery) -> list[SearchResult]:
         """Turn ranked candidates into results."""
@@ -240,6 +272,16 @@ class Searcher:
 
 def _stages(item: Fused, rank: int) -> tuple[StageTrace, ...]:
     return (StageTrace(stage="fusion", rank=rank, score=item.score, reason=item.reason),)
+
+
+def _settled(item: Ranked, rank: int) -> Ranked:
+    """Say where a record went once what replaced it stands in front."""
+    if item.stages[-1].rank == rank:
+        return item
+    replaced_by = item.candidate.record.replaced_by
+    reason = f"behind {replaced_by}, which replaced it" if replaced_by else "moved by replacement"
+    stage = StageTrace(stage="lifecycle", rank=rank, score=item.score, reason=reason)
+    return replace(item, stages=(*item.stages, stage))
 
 
 def without_names(terms: tuple[QueryTerm, ...], names: frozenset[str]) -> tuple[QueryTerm, ...]:

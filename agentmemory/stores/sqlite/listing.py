@@ -40,7 +40,7 @@ def page_of_records(connection: apsw.Connection, t: Tables, query: ListQuery) ->
     sign = "<" if query.descending else ">"
     kind = f"{query.order}:{direction}"
     if query.after is not None:
-        time, seq = _read_cursor(query.after, kind)
+        time, seq = read_cursor(query.after, kind)
         if by_event:
             where.add(f"(r.effective_time, r.seq) {sign} (?, ?)", time, seq)
         else:
@@ -54,7 +54,7 @@ def page_of_records(connection: apsw.Connection, t: Tables, query: ListQuery) ->
     )
     more = len(rows) > limit
     rows = rows[:limit]
-    cursor = _cursor(kind, rows[-1][-1], rows[-1][0]) if more else None
+    cursor = write_cursor(kind, rows[-1][-1], rows[-1][0]) if more else None
     return Page(items=tuple(record_from_row(row[:-1]) for row in rows), next_cursor=cursor)
 
 
@@ -70,7 +70,7 @@ def page_of_threads(
     direction = "DESC" if query.descending else "ASC"
     kind = f"thread:{direction}"
     if query.after is not None:
-        _, seq = _read_cursor(query.after, kind)
+        _, seq = read_cursor(query.after, kind)
         where.add(f"seq {'<' if query.descending else '>'} ?", seq)
     rows = fetch_all(
         connection,
@@ -80,15 +80,21 @@ def page_of_threads(
     )
     more = len(rows) > limit
     rows = rows[:limit]
-    cursor = _cursor(kind, 0, rows[-1][-1]) if more else None
+    cursor = write_cursor(kind, 0, rows[-1][-1]) if more else None
     return Page(items=tuple(thread_from_row(row[:-1]) for row in rows), next_cursor=cursor)
 
 
-def _cursor(kind: str, time: int, seq: int) -> str:
+def write_cursor(kind: str, time: int, seq: int) -> str:
+    """Return an opaque text that names the last row of a page by its sort key."""
     return base64.urlsafe_b64encode(orjson.dumps([kind, time, seq])).decode()
 
 
-def _read_cursor(cursor: str, kind: str) -> tuple[int, int]:
+def read_cursor(cursor: str, kind: str) -> tuple[int, int]:
+    """Return the sort key a cursor names: time and seq.
+
+    Raises:
+        ValidationError: It is no cursor, or one of another listing.
+    """
     try:
         found, time, seq = orjson.loads(base64.urlsafe_b64decode(cursor.encode()))
     except (ValueError, TypeError, AttributeError, binascii.Error):

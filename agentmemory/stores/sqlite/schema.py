@@ -92,6 +92,7 @@ def _create_v1(t: Tables) -> tuple[str, ...]:
             metadata TEXT NOT NULL,
             status TEXT NOT NULL,
             invalidation_reason TEXT,
+            review_reason TEXT,
             tier TEXT NOT NULL,
             layer TEXT,
             tags TEXT NOT NULL,

@@ -17,13 +17,17 @@ from anyio import to_thread
 from agentmemory.config import SchemaPolicy
 from agentmemory.errors import EmbedderMismatchError, NotFoundError, StoreUnavailableError
 from agentmemory.protocols import EmbedderFingerprint
-from agentmemory.records import ScopedRecord, ThreadRecord
+from agentmemory.records import RecordRelation, ScopedRecord, ThreadRecord, Tier
 from agentmemory.requests import (
     Candidate,
     CandidateQuery,
     Deletion,
+    Expansion,
     Expectation,
     JobDraft,
+    LinkChanges,
+    LinkedNode,
+    LinkQuery,
     ListQuery,
     Neighbourhood,
     Page,
@@ -34,9 +38,17 @@ from agentmemory.requests import (
     ThreadQuery,
     ThreadTail,
 )
+from agentmemory.scope import ScopeFilter
 from agentmemory.stores.sqlite import writes
 from agentmemory.stores.sqlite.engine import SqliteEngine
 from agentmemory.stores.sqlite.indexing import drop_vectors, neighbour, put_vectors
+from agentmemory.stores.sqlite.links import (
+    change_link,
+    expand,
+    insert_link,
+    page_of_links,
+    remove_link,
+)
 from agentmemory.stores.sqlite.listing import page_of_records, page_of_threads
 from agentmemory.stores.sqlite.query import fetch_all, fetch_one, fetch_value
 from agentmemory.stores.sqlite.rows import dump_json, record_from_row, record_select, to_micros
@@ -242,9 +254,9 @@ class SqliteStore:
             lambda c: writes.change_thread(c, self._t, thread_id, changes, now)
         )
 
-    async def delete_thread(self, thread_id: str) -> Deletion:
+    async def delete_thread(self, thread_id: str, *, now: datetime) -> Deletion:
         """Delete a thread and every record in it."""
-        return await self._engine.write(lambda c: writes.remove_thread(c, self._t, thread_id))
+        return await self._engine.write(lambda c: writes.remove_thread(c, self._t, thread_id, now))
 
     async def list_threads(self, query: ThreadQuery) -> Page[ThreadRecord]:
         """Return one page of threads."""
@@ -257,12 +269,22 @@ class SqliteStore:
         vectors: Mapping[str, FloatVector] | None = None,
         tail: ThreadTail | None = None,
         jobs: Sequence[JobDraft] = (),
+        links: Sequence[RecordRelation] = (),
+        link_filter: RecordFilter | None = None,
     ) -> tuple[ScopedRecord, ...]:
         """Store new records, their index rows and jobs; all or nothing."""
         now = max((record.created_at for record in records), default=datetime.now(UTC))
         return await self._engine.write(
             lambda c: writes.insert_records(
-                c, self._t, records, vectors=vectors, tail=tail, jobs=jobs, now=now
+                c,
+                self._t,
+                records,
+                vectors=vectors,
+                tail=tail,
+                jobs=jobs,
+                links=links,
+                link_filter=link_filter,
+                now=now,
             )
         )
 
@@ -360,6 +382,11 @@ class SqliteStore:
             )
         )
 
+    async def purge_expired(self, now: datetime) -> Deletion:
+        """Delete every record that expired at or before a time."""
+        expired = RecordFilter(scope=ScopeFilter(), now=now, tiers=tuple(Tier), only_expired=True)
+        return await self.delete_records(expired)
+
     async def put_vectors(
         self, vectors: Mapping[str, FloatVector], *, expects: Sequence[Expectation] = ()
     ) -> None:
@@ -370,6 +397,34 @@ class SqliteStore:
             put_vectors(connection, self._t, vectors)
 
         await self._engine.write(work)
+
+    async def add_link(
+        self, link: RecordRelation, *, record_filter: RecordFilter, now: datetime
+    ) -> RecordRelation:
+        """Store a link between two memory-like records that the filter lets through."""
+        return await self._engine.write(lambda c: insert_link(c, self._t, link, record_filter, now))
+
+    async def update_link(
+        self, link_id: str, changes: LinkChanges, *, record_filter: RecordFilter, now: datetime
+    ) -> RecordRelation:
+        """Change what `changes` names of a link."""
+        return await self._engine.write(
+            lambda c: change_link(c, self._t, link_id, changes, record_filter, now)
+        )
+
+    async def delete_link(
+        self, link_id: str, *, record_filter: RecordFilter, now: datetime
+    ) -> None:
+        """Delete a link and restore what it alone kept invalid."""
+        await self._engine.write(lambda c: remove_link(c, self._t, link_id, record_filter, now))
+
+    async def list_links(self, query: LinkQuery) -> Page[RecordRelation]:
+        """Return one page of links."""
+        return await self._engine.read(lambda c: page_of_links(c, self._t, query))
+
+    async def expand(self, query: Expansion) -> Mapping[str, tuple[LinkedNode, ...]]:
+        """Return what is linked to each root, nearest first."""
+        return await self._engine.read(lambda c: expand(c, self._t, query))
 
     async def candidates(self, query: CandidateQuery) -> tuple[Candidate, ...]:
         """Run both arms of a search and return the union, each with the scores of both."""

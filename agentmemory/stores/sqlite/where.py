@@ -64,9 +64,11 @@ def record_where(record_filter: RecordFilter, alias: str = "r") -> Where:
     add_dimension(where, f"{alias}.user_id", scope.user)
     add_dimension(where, f"{alias}.agent_id", scope.agent)
     add_dimension(where, f"{alias}.thread_id", scope.thread)
-    where.add(
-        f"({alias}.expires_at IS NULL OR {alias}.expires_at > ?)", to_micros(record_filter.now)
-    )
+    now = to_micros(record_filter.now)
+    if record_filter.only_expired:
+        where.add(f"{alias}.expires_at <= ?", now)
+    else:
+        where.add(f"({alias}.expires_at IS NULL OR {alias}.expires_at > ?)", now)
     if record_filter.record_types is not None:
         marks = ", ".join("?" * len(record_filter.record_types))
         where.add(f"{alias}.record_type IN ({marks})", *record_filter.record_types)

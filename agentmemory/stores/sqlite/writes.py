@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from agentmemory.errors import ConflictError, NotFoundError, StaleReadError
-from agentmemory.records import ScopedRecord, ThreadRecord
+from agentmemory.records import RecordRelation, ScopedRecord, ThreadRecord, Tier
 from agentmemory.requests import (
     Deletion,
     Expectation,
@@ -21,7 +21,7 @@ from agentmemory.requests import (
     ThreadChanges,
     ThreadTail,
 )
-from agentmemory.scope import NOT_SET_MARKER
+from agentmemory.scope import NOT_SET_MARKER, ScopeFilter
 from agentmemory.stores.sqlite.indexing import (
     drop_vectors,
     neighbour,
@@ -29,7 +29,8 @@ from agentmemory.stores.sqlite.indexing import (
     reindex,
     unindex,
 )
-from agentmemory.stores.sqlite.query import fetch_all, fetch_one
+from agentmemory.stores.sqlite.links import insert_link, mark_dependants, settle
+from agentmemory.stores.sqlite.query import fetch_all, fetch_one, fetch_value
 from agentmemory.stores.sqlite.rows import (
     INSERT_COLUMNS,
     THREAD_SELECT,
@@ -107,7 +108,9 @@ def change_thread(
     return read_thread(connection, t, thread_id)
 
 
-def remove_thread(connection: apsw.Connection, t: Tables, thread_id: str) -> Deletion:
+def remove_thread(
+    connection: apsw.Connection, t: Tables, thread_id: str, now: datetime
+) -> Deletion:
     """Delete a thread and every record in it."""
     read_thread(connection, t, thread_id)
     seqs = [
@@ -116,7 +119,7 @@ def remove_thread(connection: apsw.Connection, t: Tables, thread_id: str) -> Del
             f"SELECT seq FROM {t.record} WHERE thread_id = ?", (thread_id,)
         )
     ]
-    counts = _remove(connection, t, seqs)
+    counts = _remove(connection, t, seqs, now)
     for name in ("summary", "job"):
         connection.execute(f"DELETE FROM {getattr(t, name)} WHERE thread_id = ?", (thread_id,))
         counts[name] += connection.changes()
@@ -133,6 +136,8 @@ def insert_records(
     vectors: Mapping[str, FloatVector] | None,
     tail: ThreadTail | None,
     jobs: Sequence[JobDraft],
+    links: Sequence[RecordRelation],
+    link_filter: RecordFilter | None,
     now: datetime,
 ) -> tuple[ScopedRecord, ...]:
     """Store new records with their index rows and jobs."""
@@ -159,6 +164,9 @@ def insert_records(
     if vectors:
         put_vectors(connection, t, vectors)
     insert_jobs(connection, t, jobs, now)
+    everywhere = RecordFilter(scope=ScopeFilter(), now=now, tiers=tuple(Tier))
+    for link in links:
+        insert_link(connection, t, link, link_filter or everywhere, now)
     return _by_seq(connection, t, seqs)
 
 
@@ -346,7 +354,7 @@ def remove_records(
                 touched.add(other)
                 if step > 0:
                     orphaned.add(other)
-    counts = _remove(connection, t, sorted(gone))
+    counts = _remove(connection, t, sorted(gone), record_filter.now)
     drop_vectors(connection, t, sorted(orphaned))
     reindex(connection, t, touched)
     if vectors:
@@ -372,8 +380,23 @@ def _surviving_neighbour(
     return None if place is None or place in gone else place
 
 
-def _remove(connection: apsw.Connection, t: Tables, seqs: Sequence[int]) -> Counter[str]:
+def _remove(
+    connection: apsw.Connection, t: Tables, seqs: Sequence[int], now: datetime
+) -> Counter[str]:
     counts: Counter[str] = Counter()
+    gone = set(seqs)
+    freed: set[int] = set()
+    for seq in seqs:
+        name = fetch_value(connection, f"SELECT id FROM {t.record} WHERE seq = ?", (seq,))
+        counts["review"] += mark_dependants(
+            connection, t, (seq,), f"depends on {name}, which was deleted"
+        )
+        freed.update(
+            row[0]
+            for row in fetch_all(
+                connection, f"SELECT target_seq FROM {t.link} WHERE source_seq = ?", (seq,)
+            )
+        )
     for batch in _batches(seqs, 500):
         listed = dump_json(list(batch))
         member = "(SELECT value FROM json_each(?))"
@@ -396,6 +419,7 @@ def _remove(connection: apsw.Connection, t: Tables, seqs: Sequence[int]) -> Coun
             )
         )
         connection.execute(f"DELETE FROM {t.record} WHERE seq IN {member}", (listed,))
+    settle(connection, t, sorted(freed - gone), now)
     return counts
 
 

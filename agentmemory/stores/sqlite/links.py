@@ -1,0 +1,423 @@
+"""Links between records of a SQLite store, and what they do to the records they touch.
+
+A record is invalid exactly as long as a lifecycle link (`supersedes`, `refines`, `duplicates`)
+ends at it; so chains keep all but their head invalid, and in a cycle every record is. When a
+record dies, by deletion or by becoming invalid, every record that depends on it, directly or
+through others, is marked for review. May import records, requests, query, rows and where.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from agentmemory.errors import ConflictError, NotFoundError, ScopeError
+from agentmemory.records import (
+    LIFECYCLE_LINK_TYPES,
+    MEMORY_TYPES,
+    RecordRelation,
+    ScopedRecord,
+)
+from agentmemory.requests import (
+    Expansion,
+    LinkChanges,
+    LinkedNode,
+    LinkQuery,
+    Page,
+    RecordFilter,
+)
+from agentmemory.scope import NOT_SET_MARKER
+from agentmemory.stores.sqlite.listing import read_cursor, write_cursor
+from agentmemory.stores.sqlite.query import fetch_all, fetch_one, fetch_value
+from agentmemory.stores.sqlite.rows import (
+    dump_json,
+    from_micros,
+    record_from_row,
+    record_select,
+    to_micros,
+)
+from agentmemory.stores.sqlite.where import Where, record_where
+
+if TYPE_CHECKING:
+    import apsw
+
+    from agentmemory.stores.sqlite.schema import Tables
+
+_LIFECYCLE: Final = dump_json(sorted(LIFECYCLE_LINK_TYPES))
+_REASONS: Final = {
+    "supersedes": "superseded by",
+    "refines": "refined by",
+    "duplicates": "duplicate of",
+}
+
+
+def insert_link(
+    connection: apsw.Connection,
+    t: Tables,
+    link: RecordRelation,
+    record_filter: RecordFilter,
+    now: datetime,
+) -> RecordRelation:
+    """Store a link between two records that the filter lets through."""
+    source = _endpoint(connection, t, link.source_record_id, record_filter)
+    target = _endpoint(connection, t, link.target_record_id, record_filter)
+    if source[0] == target[0]:
+        msg = f"record {link.source_record_id!r} cannot be linked to itself"
+        raise ConflictError(msg)
+    if source[2] is not None and target[2] is not None and source[2] != target[2]:
+        msg = (
+            f"records {link.source_record_id!r} and {link.target_record_id!r} belong to different "
+            "users and cannot be linked"
+        )
+        raise ScopeError(msg, argument="target_record_id")
+    for clash, binds in (
+        ("id = ?", (link.id,)),
+        (
+            "source_seq = ? AND target_seq = ? AND relation_type = ?",
+            (source[0], target[0], link.relation_type),
+        ),
+    ):
+        taken = fetch_value(connection, f"SELECT id FROM {t.link} WHERE {clash}", binds)
+        if taken is not None:
+            msg = f"link {taken!r} exists already with this id or these ends and type"
+            raise ConflictError(msg)
+    connection.execute(
+        f"INSERT INTO {t.link} (id, source_seq, target_seq, relation_type, "
+        f"opposite_relation_type, timestamp, metadata, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            link.id,
+            source[0],
+            target[0],
+            link.relation_type,
+            link.opposite_relation_type,
+            to_micros(link.timestamp),
+            dump_json(link.metadata),
+            to_micros(link.created_at),
+        ),
+    )
+    settle(connection, t, (target[0],), now)
+    return replace(link, source_record_type=source[1], target_record_type=target[1])
+
+
+def _endpoint(
+    connection: apsw.Connection, t: Tables, record_id: str, record_filter: RecordFilter
+) -> tuple[Any, ...]:
+    where = record_where(replace(record_filter, ids=(record_id,), record_types=MEMORY_TYPES))
+    row = fetch_one(
+        connection,
+        f"SELECT r.seq, r.record_type, r.user_id FROM {t.record} r WHERE {where.sql}",
+        where.binds,
+    )
+    if row is None:
+        msg = f"there is no memory {record_id!r} in this scope to be linked"
+        raise NotFoundError(msg)
+    return row
+
+
+_LINK_COLUMNS: Final = (
+    "l.id, s.id, s.record_type, e.id, e.record_type, l.relation_type, l.opposite_relation_type, "
+    "l.timestamp, l.metadata, l.created_at"
+)
+
+
+def _link_from(t: Tables) -> str:
+    return (
+        f"{t.link} l JOIN {t.record} s ON s.seq = l.source_seq "
+        f"JOIN {t.record} e ON e.seq = l.target_seq"
+    )
+
+
+def _link_from_row(row: Sequence[Any]) -> RecordRelation:
+    created_at = from_micros(row[9])
+    assert created_at is not None  # noqa: S101 - the column is NOT NULL
+    return RecordRelation(
+        id=row[0],
+        source_record_id=row[1],
+        source_record_type=row[2],
+        target_record_id=row[3],
+        target_record_type=row[4],
+        relation_type=row[5],
+        opposite_relation_type=row[6],
+        timestamp=from_micros(row[7]),
+        metadata=orjson.loads(row[8]),
+        created_at=created_at,
+    )
+
+
+def page_of_links(connection: apsw.Connection, t: Tables, query: LinkQuery) -> Page[RecordRelation]:
+    """Return one page of links in the order they were made."""
+    where = _link_where(query)
+    if query.after is not None:
+        _, seq = read_cursor(query.after, "link")
+        where.add("l.seq > ?", seq)
+    rows = fetch_all(
+        connection,
+        f"SELECT {_LINK_COLUMNS}, l.seq FROM {_link_from(t)} WHERE {where.sql} "
+        f"ORDER BY l.seq LIMIT ?",
+        (*where.binds, query.limit + 1),
+    )
+    more = len(rows) > query.limit
+    rows = rows[: query.limit]
+    return Page(
+        items=tuple(_link_from_row(row) for row in rows),
+        next_cursor=write_cursor("link", 0, rows[-1][-1]) if more else None,
+    )
+
+
+def _link_where(query: LinkQuery) -> Where:
+    where = Where()
+    both_ends = replace(query.filter, ids=None, record_types=None, include_invalid=True)
+    for alias in ("s", "e"):
+        end = record_where(both_ends, alias)
+        where.add(end.sql, *end.binds)
+    if query.record_id is not None:
+        where.add("(s.id = ? OR e.id = ?)", query.record_id, query.record_id)
+    if query.relation_types is not None:
+        where.add(
+            "l.relation_type IN (SELECT value FROM json_each(?))", dump_json(query.relation_types)
+        )
+    if query.ids is not None:
+        where.add("l.id IN (SELECT value FROM json_each(?))", dump_json(query.ids))
+    return where
+
+
+def _found_link(
+    connection: apsw.Connection, t: Tables, link_id: str, record_filter: RecordFilter
+) -> tuple[Any, ...]:
+    where = _link_where(LinkQuery(filter=record_filter, ids=(link_id,)))
+    row = fetch_one(
+        connection,
+        f"SELECT l.seq, l.target_seq FROM {_link_from(t)} WHERE {where.sql}",
+        where.binds,
+    )
+    if row is None:
+        msg = f"there is no link {link_id!r} in this scope"
+        raise NotFoundError(msg)
+    return row
+
+
+def change_link(
+    connection: apsw.Connection,
+    t: Tables,
+    link_id: str,
+    changes: LinkChanges,
+    record_filter: RecordFilter,
+    now: datetime,
+) -> RecordRelation:
+    """Change what is named of a link, and settle the record it ends at."""
+    seq, target = _found_link(connection, t, link_id, record_filter)
+    assignments = []
+    binds: list[Any] = []
+    for name in LinkChanges.__slots__:
+        value = getattr(changes, name)
+        if value is NOT_SET_MARKER:
+            continue
+        assignments.append(f"{name} = ?")
+        if name == "timestamp":
+            value = to_micros(value)
+        elif name == "metadata":
+            value = dump_json(value)
+        binds.append(value)
+    if assignments:
+        clash = fetch_value(
+            connection,
+            f"SELECT o.id FROM {t.link} o JOIN {t.link} l ON o.source_seq = l.source_seq "
+            f"AND o.target_seq = l.target_seq AND o.seq <> l.seq "
+            f"WHERE l.seq = ? AND o.relation_type = ?",
+            (seq, changes.relation_type if changes.relation_type is not NOT_SET_MARKER else None),
+        )
+        if clash is not None:
+            msg = f"link {clash!r} has these ends and this type already"
+            raise ConflictError(msg)
+        connection.execute(
+            f"UPDATE {t.link} SET {', '.join(assignments)} WHERE seq = ?", (*binds, seq)
+        )
+        settle(connection, t, (target,), now)
+    row = fetch_one(
+        connection, f"SELECT {_LINK_COLUMNS} FROM {_link_from(t)} WHERE l.seq = ?", (seq,)
+    )
+    assert row is not None  # noqa: S101 - found above, in the same transaction
+    return _link_from_row(row)
+
+
+def remove_link(
+    connection: apsw.Connection,
+    t: Tables,
+    link_id: str,
+    record_filter: RecordFilter,
+    now: datetime,
+) -> None:
+    """Delete a link, and restore the record it ends at if it was the last that stood there."""
+    seq, target = _found_link(connection, t, link_id, record_filter)
+    connection.execute(f"DELETE FROM {t.link} WHERE seq = ?", (seq,))
+    settle(connection, t, (target,), now)
+
+
+def settle(connection: apsw.Connection, t: Tables, seqs: Iterable[int], now: datetime) -> None:
+    """Bring the status of records in step with the lifecycle links that end at them."""
+    for seq in seqs:
+        before = fetch_one(
+            connection,
+            f"SELECT id, status, invalidation_reason FROM {t.record} WHERE seq = ?",
+            (seq,),
+        )
+        if before is None:
+            continue
+        link = fetch_one(
+            connection,
+            f"SELECT l.relation_type, s.id FROM {t.link} l JOIN {t.record} s "
+            f"ON s.seq = l.source_seq WHERE l.target_seq = ? "
+            f"AND l.relation_type IN (SELECT value FROM json_each(?)) ORDER BY l.seq DESC LIMIT 1",
+            (seq, _LIFECYCLE),
+        )
+        status = "valid" if link is None else "invalid"
+        reason = None if link is None else f"{_REASONS[link[0]]} {link[1]}"
+        if (status, reason) == before[1:]:
+            continue
+        connection.execute(
+            f"UPDATE {t.record} SET status = ?, invalidation_reason = ?, updated_at = ?, "
+            f"revision = revision + 1 WHERE seq = ?",
+            (status, reason, to_micros(now), seq),
+        )
+        if status != before[1]:
+            died = status == "invalid"
+            mark_dependants(
+                connection,
+                t,
+                (seq,),
+                f"depends on {before[0]}, which is {reason}" if died else None,
+            )
+
+
+def mark_dependants(
+    connection: apsw.Connection, t: Tables, seqs: Sequence[int], reason: str | None
+) -> int:
+    """Mark every record that depends on the given ones for review, or clear the mark.
+
+    A mark is cleared only where no other dead record is depended on.
+
+    Returns:
+        How many records were marked or cleared.
+    """
+    dependants = [
+        row[0]
+        for row in fetch_all(
+            connection,
+            f"WITH RECURSIVE d (seq) AS ("
+            f"SELECT source_seq FROM {t.link} WHERE relation_type = 'depends_on' "
+            f"AND target_seq IN (SELECT value FROM json_each(?)) "
+            f"UNION SELECT l.source_seq FROM {t.link} l JOIN d ON l.target_seq = d.seq "
+            f"WHERE l.relation_type = 'depends_on') SELECT seq FROM d",
+            (dump_json(list(seqs)),),
+        )
+        if row[0] not in seqs
+    ]
+    for seq in dependants:
+        shown = reason if reason is not None else _other_reason(connection, t, seq)
+        connection.execute(f"UPDATE {t.record} SET review_reason = ? WHERE seq = ?", (shown, seq))
+    return len(dependants)
+
+
+def _other_reason(connection: apsw.Connection, t: Tables, seq: int) -> str | None:
+    row = fetch_one(
+        connection,
+        f"WITH RECURSIVE d (seq) AS (SELECT target_seq FROM {t.link} "
+        f"WHERE relation_type = 'depends_on' AND source_seq = ? "
+        f"UNION SELECT l.target_seq FROM {t.link} l JOIN d ON l.source_seq = d.seq "
+        f"WHERE l.relation_type = 'depends_on') "
+        f"SELECT r.id, r.invalidation_reason FROM d JOIN {t.record} r ON r.seq = d.seq "
+        f"WHERE r.status = 'invalid' AND r.seq <> ? ORDER BY r.seq LIMIT 1",
+        (seq, seq),
+    )
+    return None if row is None else f"depends on {row[0]}, which is {row[1]}"
+
+
+def expand(
+    connection: apsw.Connection, t: Tables, query: Expansion
+) -> dict[str, tuple[LinkedNode, ...]]:
+    """Return what each root reaches: a shortest-path tree, nearest first, one query per hop.
+
+    Ties between paths of one length go to the older link, then to the smaller link id.
+    """
+    where = record_where(replace(query.filter, ids=None, exclude_ids=(), include_invalid=True), "o")
+    types = [name for name in query.filter.record_types or MEMORY_TYPES if name in MEMORY_TYPES]
+    where.add("o.record_type IN (SELECT value FROM json_each(?))", dump_json(types))
+    root_seqs: dict[str, int] = dict(
+        connection.execute(
+            f"SELECT id, seq FROM {t.record} WHERE id IN (SELECT value FROM json_each(?))",
+            (dump_json(query.roots),),
+        ).fetchall()  # type: ignore[arg-type]
+    )
+    reached = {root: {seq: root} for root, seq in root_seqs.items()}
+    trees: dict[str, list[LinkedNode]] = {root: [] for root in root_seqs}
+    frontier = {root: [seq] for root, seq in root_seqs.items()}
+    known: dict[int, ScopedRecord] = {}
+    for _ in range(query.hops):
+        open_roots = [root for root in frontier if len(trees[root]) < query.limit]
+        seqs = sorted({seq for root in open_roots for seq in frontier[root]})
+        if not seqs:
+            break
+        steps = _steps(connection, t, seqs, where, known)
+        for root in open_roots:
+            nexts = []
+            ordered = sorted(
+                (step for seq in frontier[root] for step in steps[seq]), key=lambda step: step[0]
+            )
+            for _, here, there, relation in ordered:
+                if len(trees[root]) >= query.limit:
+                    break
+                if there in reached[root]:
+                    continue
+                reached[root][there] = known[there].id
+                nexts.append(there)
+                trees[root].append(
+                    LinkedNode(
+                        parent_id=reached[root][here], relation=relation, record=known[there]
+                    )
+                )
+            frontier[root] = nexts
+    return {root: tuple(tree) for root, tree in trees.items()}
+
+
+_Step = tuple[tuple[int, str], int, int, RecordRelation]
+
+
+def _steps(
+    connection: apsw.Connection,
+    t: Tables,
+    seqs: Sequence[int],
+    where: Where,
+    known: dict[int, ScopedRecord],
+) -> Mapping[int, list[_Step]]:
+    """Return the links that leave each record in either direction, to records that pass."""
+    steps: dict[int, list[_Step]] = defaultdict(list)
+    listed = dump_json(list(seqs))
+    rows = fetch_all(
+        connection,
+        f"WITH hop (here, there, link_seq) AS ("
+        f"SELECT l.source_seq, l.target_seq, l.seq FROM json_each(?) j "
+        f"CROSS JOIN {t.link} l ON l.source_seq = j.value UNION ALL "
+        f"SELECT l.target_seq, l.source_seq, l.seq FROM json_each(?) j "
+        f"CROSS JOIN {t.link} l ON l.target_seq = j.value) "
+        f"SELECT h.here, h.there, l.created_at, {_LINK_COLUMNS} FROM hop h "
+        f"CROSS JOIN {t.record} o ON o.seq = h.there CROSS JOIN {t.link} l ON l.seq = h.link_seq "
+        f"JOIN {t.record} s ON s.seq = l.source_seq JOIN {t.record} e ON e.seq = l.target_seq "
+        f"WHERE {where.sql}",
+        (listed, listed, *where.binds),
+    )
+    missing = {row[1] for row in rows} - known.keys()
+    for row in fetch_all(
+        connection,
+        f"SELECT {record_select(t)} FROM json_each(?) j CROSS JOIN {t.record} r ON r.seq = j.value",
+        (dump_json(sorted(missing)),),
+    ):
+        record = record_from_row(row)
+        known[record.seq] = record
+    for here, there, created_at, *link in rows:
+        steps[here].append(((created_at, link[0]), here, there, _link_from_row(link)))
+    return steps

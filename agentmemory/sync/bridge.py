@@ -56,7 +56,7 @@ class Bridge:
             BaseException: What the function raises, itself.
         """
         portal = self._portal
-        if portal is None or self._closed:
+        if portal is None or self._closed or portal.failed:
             portal = self._start()
         portal.check_caller()
         return portal.call(function, *args, **kwargs)
@@ -98,7 +98,7 @@ class Bridge:
         with _starting:
             if self._closed:
                 raise ClosedError("this memory is closed; open a new one")
-            if self._portal is None:
+            if self._portal is None or self._portal.failed:
                 portal = Portal(self._farewell)
                 # First of all, so that an interrupted start leaves no thread behind either.
                 weakref.finalize(self, portal.leave).atexit = False

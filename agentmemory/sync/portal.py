@@ -16,7 +16,6 @@ import contextvars
 import functools
 import logging
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine
@@ -38,8 +37,8 @@ _PATIENCE_S: Final = 5.0
 _FAREWELL_S: Final = 5.0
 _EXIT_GRACE_S: Final = 2.0
 _HAND_OVER_STEP_S: Final = 0.001
-# Windows does not deliver Ctrl-C to a thread that waits for a lock without a deadline.
-_WAIT_STEP_S: Final = 0.1 if sys.platform == "win32" else None
+# Ctrl-C does not wake a thread that was just about to wait for a lock, and none on Windows.
+_WAIT_STEP_S: Final = 0.1
 
 _logger = logging.getLogger("agentmemory")
 
@@ -52,7 +51,10 @@ class Call(Generic[T]):
         self._function = function
         self._scope: anyio.CancelScope | None = None
         self._abandoned = False
-        self._ended = threading.Event()
+        self._ended = False
+        # Rather than an event: an interruption cannot leave it half waited for.
+        self._bell = threading.Lock()
+        self._bell.acquire()
         self._values: list[T] = []
         self._error: BaseException | None = None
 
@@ -60,23 +62,21 @@ class Call(Generic[T]):
         """Carry it out; runs on the loop, which no error of the call may reach."""
         self.begun = True
         if self._abandoned:
-            self._ended.set()
+            self._end()
             return
         with anyio.CancelScope() as self._scope:
             try:
                 self._values.append(await self._function())
             except BaseException as error:
-                # This frame holds the error: in its traceback it would make a cycle.
-                trace = error.__traceback__
-                self._error = error.with_traceback(trace.tb_next if trace else None)
+                self._error = _without_frame(error)
                 if isinstance(error, (asyncio.CancelledError, GeneratorExit)):
                     raise
             finally:
-                self._ended.set()
+                self._end()
 
     def wait(self) -> None:
         """Wait for its end; the caller's thread may be interrupted meanwhile."""
-        while not self._ended.wait(_WAIT_STEP_S):
+        while not self._bell.acquire(timeout=_WAIT_STEP_S):
             pass
 
     def abandon(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -86,13 +86,14 @@ class Call(Generic[T]):
             loop.call_soon_threadsafe(self._cancel)
         except RuntimeError:
             return
-        self._ended.wait(_PATIENCE_S)
+        if not self._ended:
+            self._bell.acquire(timeout=_PATIENCE_S)
 
     def refuse(self, error: BaseException) -> None:
-        """End it with an error if nothing else has ended it."""
-        if not self._ended.is_set():
+        """End it with an error if nothing else has ended it; in the thread of the loop."""
+        if not self._ended:
             self._error = error
-            self._ended.set()
+            self._end()
 
     def take_error(self) -> BaseException | None:
         """Hand over the error, keeping none, so that it does not hold itself alive."""
@@ -104,13 +105,18 @@ class Call(Generic[T]):
         return self._values.pop()
 
     def _cancel(self) -> None:
-        if self._ended.is_set():
+        if self._ended:
             return
         if self._scope is None:
             # Not begun, or interrupted before it was handed over; if it comes, it will do nothing.
-            self._ended.set()
+            self._end()
         else:
             self._scope.cancel()
+
+    def _end(self) -> None:
+        if not self._ended:
+            self._ended = True
+            self._bell.release()
 
 
 class Portal:
@@ -150,6 +156,11 @@ class Portal:
         except RuntimeError as error:
             _live.discard(self)
             raise UsageError(f"no thread could be started for the blocking API: {error}") from error
+
+    @property
+    def failed(self) -> bool:
+        """Whether its loop could not be started; another portal may be luckier."""
+        return self._failure is not None
 
     @property
     def forked(self) -> bool:
@@ -271,6 +282,12 @@ class Portal:
                 await self._farewell()
             except Exception as error:  # noqa: BLE001 - there is no caller to tell
                 _log("a memory that nobody closed could not be closed properly", error)
+
+
+def _without_frame(error: BaseException) -> BaseException:
+    """Drop the frame that caught an error from its traceback: it tells nothing to a caller."""
+    trace = error.__traceback__
+    return error.with_traceback(trace.tb_next if trace else None)
 
 
 def _closed() -> ClosedError:

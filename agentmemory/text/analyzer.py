@@ -94,8 +94,9 @@ _INVISIBLE_LETTERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5")
 
 def _chunks(word: str) -> str:
     """Return the pattern of words and of what symbols glue, given the class of word characters."""
+    dot = r"(?:(?<![^\s\x00-\x1f\x7f])\.(?=[a-z]))?"
     glue = r"(?:[.:\-/@&+=\\#']|_+|::|\+\+|(?<=[0-9]),(?=[0-9]{3}(?![0-9])))"
-    return rf"(?:(?<![^\s\x00-\x1f\x7f])\.(?=[a-z]))?{word}+(?:{glue}{word}+)*(?:(?:\+\+?|\#)(?!{word}))?"
+    return rf"{dot}{word}+(?:{glue}{word}+)*(?:(?:\+\+?|\#)(?!{word}))?"
 
 
 _ASCII_CHUNKS = re.compile(_chunks("[a-z0-9]"))

@@ -27,6 +27,7 @@ _THINK_TAG = re.compile(
     r"(?:<|◁)(?P<end>/?)(?:think|thinking|thought|reasoning|scratchpad)(?:>|▷)", re.IGNORECASE
 )
 _START = re.compile(_THINK_TAG.pattern + r"|[{\[]", re.IGNORECASE)
+_BRACKET_OR_THINK = re.compile(_THINK_TAG.pattern + r"|[{}\[\]]", re.IGNORECASE)
 _FENCED = re.compile(r"```[\w+-]*\s*(?P<inside>.*?)\s*```", re.DOTALL)
 _SPACE = re.compile(r"(?:[\s\ufeff]|//[^\n]*|/\*.*?\*/|\#[^\n]*)*", re.DOTALL)
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?(?=[\s,}\]/#]|\Z)")
@@ -41,7 +42,12 @@ _ESCAPES = {
     "n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f",
     '"': '"', "'": "'", "\\": "\\", "/": "/", "\n": "\n",
 }  # fmt: skip
-_UNICODE_ESCAPE = re.compile(r"[0-9a-fA-F]{4}(?:\\u[0-9a-fA-F]{4})?")
+# Those of JSON, a surrogate pair at once, and those that Python's `repr` adds.
+_CODE_ESCAPE = re.compile(
+    r"u(?P<high>[dD][89abAB][0-9a-fA-F]{2})\\u(?P<low>[dD][c-fC-F][0-9a-fA-F]{2})"
+    r"|(?:u(?=.{4})|x(?=.{2})|U(?=000|0010))(?P<code>(?<=u)[0-9a-fA-F]{4}|(?<=x)[0-9a-fA-F]{2}"
+    r"|(?<=U)[0-9a-fA-F]{8})"
+)
 _CLOSING_QUOTES = {
     '"': re.compile(r'["\\]'),
     "'": re.compile(r"['\\]"),
@@ -52,14 +58,17 @@ _CLOSING_QUOTES = {
 }
 _CLOSING = re.compile(r"[}\]]")
 _QUOTE = "[\"'“”‘’]"
-_NEW_KEY = rf"(?:{_QUOTE}[^\n:]{{0,100}}{_QUOTE}|[\w$-]{{1,100}})\s*:"
+_NEW_KEY = (
+    rf"(?:(?:{_QUOTE}[^\n:]{{0,300}}{_QUOTE}|[\w$-]{{1,300}})\s*:"
+    rf"|{_QUOTE}[^\n:]{{0,300}}\Z)"
+)
 _NEW_ITEM = rf"(?:{_QUOTE}|[\[{{\d.+-]|(?:true|false|null|none|nan|undefined)\b)"
 _BARE_KEY = re.compile(r"[\w$-]+(?=\s*:)")
-_KEY_START = re.compile(rf"{_QUOTE}|[\w$-]{{1,100}}\s*:")
+_KEY_START = re.compile(rf"{_QUOTE}|[\w$-]{{1,300}}\s*:")
 _ITEM_START = re.compile(_NEW_ITEM, re.IGNORECASE)
 # What must follow a quote that closes a string.
-_END = r"[}\]]|//|/\*|```|\Z"
-_AFTER_KEY = re.compile(r"\s*:")
+_END = r"[}\]]|//|/\*|\#|```|\Z"
+_AFTER_KEY = re.compile(r"\s*(?::|```|\Z)")
 _AFTER_MEMBER = re.compile(rf"\s*(?:{_END}|{_NEW_KEY}|,\s*(?:{_END}|,|{_NEW_KEY}))")
 _AFTER_ITEM = re.compile(rf"\s*(?:{_END}|{_QUOTE}|,\s*(?:{_END}|,|{_NEW_ITEM}))", re.IGNORECASE)
 _SWALLOWED = re.compile(rf"{_QUOTE}\s*[:,]\s*{_QUOTE}|{_QUOTE}\s*:\s*[\[{{\d]")
@@ -182,6 +191,9 @@ def _scan(text: str) -> list[_Candidate]:
         try:
             value = reader.read()
         except _UnreadableError:
+            # Prose in brackets may hold a value; data with a fault in it has only fragments.
+            if reader.is_data:
+                position = _after_balanced(text, found.start())
             continue
         if value is _MISSING:
             continue
@@ -193,18 +205,31 @@ def _scan(text: str) -> list[_Candidate]:
     return candidates
 
 
+def _after_balanced(text: str, start: int) -> int:
+    depth = 0
+    for found in _BRACKET_OR_THINK.finditer(text, start):
+        depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(found[0], 0)
+        if depth == 0:
+            return found.end()
+        if found[0] not in "{}[]":
+            return found.start()
+    return len(text)
+
+
 class _Reader:
     """Reads one object or array that is nearly JSON.
 
     Each method starts at `position`, leaves it behind what it read, and returns `_MISSING` where
     the text ended before a value was complete; `cut` is then set and all enclosing containers
-    return what they have.
+    return what they have. `is_data` says that what was read
+    is not prose in brackets, even if the whole is unreadable.
     """
 
     def __init__(self, text: str, position: int) -> None:
         self.text = text
         self.position = position
         self.cut = False
+        self.is_data = False
         self._open: list[str] = []
 
     def read(self) -> Any:
@@ -257,8 +282,9 @@ class _Reader:
             if result and self._prose_follows(_KEY_START):
                 self.cut = True
                 break
+            quoted = self.text[self.position] in _CLOSING_QUOTES
             key = self._key()
-            value = _MISSING if key is _MISSING else self._member()
+            value = _MISSING if key is _MISSING else self._member(is_data=quoted)
             if value is not _MISSING:
                 result[key] = value
         return _MISSING if self.cut and not result else result
@@ -273,6 +299,7 @@ class _Reader:
             value = self._value(_AFTER_ITEM)
             if value is not _MISSING:
                 result.append(value)
+                self.is_data = True
         return _MISSING if self.cut and not result else result
 
     def _key(self) -> Any:
@@ -284,9 +311,10 @@ class _Reader:
         self.position = word.end()
         return word[0]
 
-    def _member(self) -> Any:
+    def _member(self, *, is_data: bool) -> Any:
         char = self._peek()
         if char == ":":
+            self.is_data = self.is_data or is_data
             self.position += 1
             return self._value(_AFTER_MEMBER)
         if char:
@@ -328,29 +356,38 @@ class _Reader:
             self.position = found.end()
             if found[0] == "\\":
                 parts.append(self._escape())
-            elif after.match(self.text, self.position):
+            elif following := after.match(self.text, self.position):
                 value = "".join(parts)
-                if has_inner_quotes and _SWALLOWED.search(value):
+                is_end = following.end() == len(self.text) and following[0][-1:] not in ("}", "]")
+                if has_inner_quotes and (is_end or _SWALLOWED.search(value)):
                     raise _UnreadableError
                 return value
             else:
                 has_inner_quotes = True
                 parts.append(found[0])
+        if has_inner_quotes:
+            # One of them may have been the end.
+            raise _UnreadableError
         self.position = len(self.text)
         self.cut = True
         return _MISSING
 
     def _escape(self) -> str:
+        code = _CODE_ESCAPE.match(self.text, self.position)
+        if code:
+            self.position = code.end()
+            return _decode(code)
         char = self.text[self.position : self.position + 1]
         self.position += 1
-        if char in _ESCAPES:
-            return _ESCAPES[char]
-        code = _UNICODE_ESCAPE.match(self.text, self.position) if char == "u" else None
-        if not code:
-            # As in a path of Windows: the backslash was meant.
-            return "\\" + char
-        self.position = code.end()
-        return str(json.loads(f'"\\u{code[0]}"'))
+        # An unknown one is no escape: in a path of Windows the backslash was meant.
+        return _ESCAPES.get(char, "\\" + char)
+
+
+def _decode(code: re.Match[str]) -> str:
+    if code["high"]:
+        return chr(0x10000 + (int(code["high"], 16) - 0xD800 << 10) + int(code["low"], 16) - 0xDC00)
+    char = chr(int(code["code"], 16))
+    return "\ufffd" if _SURROGATES.match(char) else char
 
 
 def _read_number(digits: str) -> int | float | None:

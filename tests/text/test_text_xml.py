@@ -79,7 +79,9 @@ def test_rendering_can_be_encoded(text: str) -> None:
     element("content", text).encode("utf-8")
 
 
-@pytest.mark.parametrize("text", ["\x00", "\x0b", "\x1f", "\ud800", chr(0xDFFF), "\ufffe", "\uffff"])
+@pytest.mark.parametrize(
+    "text", ["\x00", "\x0b", "\x1f", "\ud800", chr(0xDFFF), "\ufffe", "\uffff"]
+)
 def test_character_that_xml_cannot_hold_is_replaced_visibly(text: str) -> None:
     assert replace_illegal(f"a{text}b") == f"a{REPLACEMENT}b"
 

@@ -16,7 +16,7 @@ import typer
 from agentmemory.cli import FAILED, INTERRUPTED
 from agentmemory.cli.app import app
 from agentmemory.cli.logs import show_warnings
-from agentmemory.cli.screen import Screen
+from agentmemory.cli.screen import ReaderGoneError, Screen
 from agentmemory.errors import AgentMemoryError, EmbedderMismatchError
 
 _CLOSED_PIPE: Final = 141
@@ -65,7 +65,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
                 standalone_mode=False,
             )
         sys.stdout.flush()
-    except BrokenPipeError:
+    except (ReaderGoneError, BrokenPipeError):
         return _leave_pipe()
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED

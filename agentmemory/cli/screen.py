@@ -40,12 +40,16 @@ def _escape(found: re.Match[str]) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
+class ReaderGoneError(Exception):
+    """Whoever read the answer has closed the pipe."""
+
+
 class _Console(Console):
     """A console whose reader may go away."""
 
     def on_broken_pipe(self) -> None:
         """Let the caller end the program, instead of ending it here."""
-        raise BrokenPipeError
+        raise ReaderGoneError
 
 
 class Screen:
@@ -122,9 +126,13 @@ class Screen:
         if binary is None:
             sys.stdout.write(data.decode())
             return
-        sys.stdout.flush()
-        binary.write(data)
-        binary.flush()
+        try:
+            sys.stdout.flush()
+            binary.write(data)
+            binary.flush()
+        except BrokenPipeError:
+            # Typer ends the program on this one, with an exit code of its own.
+            raise ReaderGoneError from None
 
     def note(self, text: str) -> None:
         """Say something beside the answer, on stderr."""

@@ -10,7 +10,8 @@
     │   └── FilterError                      a metadata filter that has no meaning
     ├── NotFoundError (LookupError)          no such thing in the scope that was given
     ├── ConflictError                        an id that is taken
-    │   └── StaleReadError                   somebody else wrote between read and write
+    │   ├── StaleReadError                   somebody else wrote between read and write
+    │   └── LeaseLostError                   another worker took the job over
     ├── ClosedError (RuntimeError)           used after `close()`
     ├── UsageError (RuntimeError)            called from a place that cannot work
     ├── StoreError                           the database
@@ -107,6 +108,12 @@ class StaleReadError(ConflictError):
 
     code = "stale_read"
     retryable = True
+
+
+class LeaseLostError(ConflictError):
+    """A job's lease ran out and another worker took it over; its work counts, not this one's."""
+
+    code = "lease_lost"
 
 
 class ClosedError(AgentMemoryError, RuntimeError):

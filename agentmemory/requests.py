@@ -5,6 +5,7 @@ A store answers each of these in one round trip. May import records, scope and e
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -158,6 +159,66 @@ class JobDraft:
     kind: str
     thread_id: str | None
     payload: Mapping[str, Any] = field(default_factory=dict)
+
+
+class JobState(enum.StrEnum):
+    """Where a job is on its way."""
+
+    READY = "ready"
+    LEASED = "leased"
+    DEAD = "dead"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Stored background work.
+
+    Args:
+        id: Unique in its store.
+        kind: What is to be done.
+        thread_id: Jobs of one thread run in order.
+        payload: JSON-like values for the worker.
+        state: Ready, leased to a worker, or dead after too many failures.
+        attempts: How often a worker took it.
+        run_after: Not before this time.
+        lease_owner: Who works on it, if somebody does.
+        lease_until: When others may take it over.
+        last_error: Why it failed the last time.
+        created_at: When it was stored.
+    """
+
+    id: str
+    kind: str
+    thread_id: str | None
+    payload: Mapping[str, Any]
+    state: JobState
+    attempts: int
+    run_after: datetime
+    lease_owner: str | None = None
+    lease_until: datetime | None = None
+    last_error: str | None = None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSummary:
+    """A summary of a thread up to one of its messages.
+
+    Args:
+        thread_id: The thread.
+        revision: Counts the summaries of a thread, from 1.
+        content: The text.
+        topics: What the thread is about, in order.
+        covers_seq: The last message it covers, by `seq`.
+        created_at: When it was stored.
+    """
+
+    thread_id: str
+    revision: int
+    content: str
+    topics: tuple[str, ...]
+    covers_seq: int
+    created_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,193 @@
+"""The outbox of a SQLite store: jobs that are leased, renewed, completed or given up.
+
+A job is stored in the transaction of what causes it, and taken away in the transaction of what
+it brought, so that each is done exactly once however often its worker dies. Jobs of one thread
+run one after another in the order they were stored. Each function runs inside one transaction.
+May import requests, query, rows and writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from agentmemory.errors import LeaseLostError
+from agentmemory.records import RecordRelation, ScopedRecord
+from agentmemory.requests import Job, JobDraft, JobState
+from agentmemory.stores.sqlite.query import fetch_all, fetch_value
+from agentmemory.stores.sqlite.rows import dump_json, from_micros, to_micros
+from agentmemory.stores.sqlite.writes import insert_records
+
+if TYPE_CHECKING:
+    import apsw
+
+    from agentmemory.requests import FloatVector
+    from agentmemory.stores.sqlite.schema import Tables
+
+_COLUMNS: Final = (
+    "id, kind, thread_id, payload, state, attempts, run_after, lease_owner, lease_until, "
+    "last_error, created_at"
+)
+
+
+def _job_from_row(row: Sequence[Any]) -> Job:
+    run_after, created_at = from_micros(row[6]), from_micros(row[10])
+    assert run_after is not None  # noqa: S101 - the column is NOT NULL
+    assert created_at is not None  # noqa: S101 - the column is NOT NULL
+    return Job(
+        id=row[0],
+        kind=row[1],
+        thread_id=row[2],
+        payload=orjson.loads(row[3]),
+        state=JobState(row[4]),
+        attempts=row[5],
+        run_after=run_after,
+        lease_owner=row[7],
+        lease_until=from_micros(row[8]),
+        last_error=row[9],
+        created_at=created_at,
+    )
+
+
+def claim(
+    connection: apsw.Connection,
+    t: Tables,
+    *,
+    owner: str,
+    limit: int,
+    lease_until: datetime,
+    now: datetime,
+) -> tuple[Job, ...]:
+    """Lease the oldest jobs that are due, at most the first open one of each thread."""
+    at = to_micros(now)
+    rows = fetch_all(
+        connection,
+        f"UPDATE {t.job} SET state = 'leased', lease_owner = ?, lease_until = ?, "
+        f"attempts = attempts + 1, updated_at = ? WHERE seq IN (SELECT j.seq FROM {t.job} j "
+        f"WHERE ((j.state = 'ready' AND j.run_after <= ?) "
+        f"OR (j.state = 'leased' AND j.lease_until <= ?)) "
+        f"AND NOT EXISTS (SELECT 1 FROM {t.job} e WHERE e.thread_id = j.thread_id "
+        f"AND e.seq < j.seq AND e.state <> 'dead') ORDER BY j.seq LIMIT ?) "
+        f"RETURNING {_COLUMNS}, seq",
+        (owner, to_micros(lease_until), at, at, at, limit),
+    )
+    return tuple(_job_from_row(row) for row in sorted(rows, key=lambda row: row[-1]))
+
+
+def renew(
+    connection: apsw.Connection, t: Tables, job_id: str, *, owner: str, lease_until: datetime
+) -> None:
+    """Hold a lease for longer."""
+    connection.execute(
+        f"UPDATE {t.job} SET lease_until = ? WHERE id = ? AND lease_owner = ? AND state = 'leased'",
+        (to_micros(lease_until), job_id, owner),
+    )
+    _check_lease(connection, job_id)
+
+
+def complete(
+    connection: apsw.Connection,
+    t: Tables,
+    job_id: str,
+    *,
+    owner: str,
+    records: Sequence[ScopedRecord],
+    vectors: Mapping[str, FloatVector] | None,
+    links: Sequence[RecordRelation],
+    jobs: Sequence[JobDraft],
+    now: datetime,
+) -> tuple[ScopedRecord, ...]:
+    """Store what a job brought and take the job away."""
+    connection.execute(
+        f"DELETE FROM {t.job} WHERE id = ? AND lease_owner = ? AND state = 'leased'",
+        (job_id, owner),
+    )
+    _check_lease(connection, job_id)
+    return insert_records(
+        connection,
+        t,
+        records,
+        vectors=vectors,
+        tail=None,
+        jobs=jobs,
+        links=links,
+        link_filter=None,
+        now=now,
+    )
+
+
+def give_back(
+    connection: apsw.Connection,
+    t: Tables,
+    job_id: str,
+    *,
+    owner: str,
+    error: str,
+    run_after: datetime | None,
+    now: datetime,
+) -> None:
+    """Put a failed job back for later, or among the dead letters."""
+    state = JobState.DEAD if run_after is None else JobState.READY
+    connection.execute(
+        f"UPDATE {t.job} SET state = ?, last_error = ?, lease_owner = NULL, lease_until = NULL, "
+        f"run_after = coalesce(?, run_after), updated_at = ? "
+        f"WHERE id = ? AND lease_owner = ? AND state = 'leased'",
+        (state.value, error, to_micros(run_after), to_micros(now), job_id, owner),
+    )
+    _check_lease(connection, job_id)
+
+
+def _check_lease(connection: apsw.Connection, job_id: str) -> None:
+    if not connection.changes():
+        msg = f"job {job_id!r} is not leased to this worker any more"
+        raise LeaseLostError(msg)
+
+
+def revive(connection: apsw.Connection, t: Tables, *, now: datetime) -> int:
+    """Make every dead letter ready again."""
+    at = to_micros(now)
+    connection.execute(
+        f"UPDATE {t.job} SET state = 'ready', attempts = 0, run_after = ?, updated_at = ? "
+        f"WHERE state = 'dead'",
+        (at, at),
+    )
+    return connection.changes()
+
+
+def list_jobs(
+    connection: apsw.Connection,
+    t: Tables,
+    *,
+    thread_id: str | None,
+    states: Sequence[JobState],
+    limit: int,
+) -> tuple[Job, ...]:
+    """Return jobs in the order they were stored."""
+    marks = dump_json([state.value for state in states])
+    rows = fetch_all(
+        connection,
+        f"SELECT {_COLUMNS} FROM {t.job} WHERE (?1 IS NULL OR thread_id = ?1) "
+        f"AND state IN (SELECT value FROM json_each(?2)) ORDER BY seq LIMIT ?3",
+        (thread_id, marks, limit),
+    )
+    return tuple(_job_from_row(row) for row in rows)
+
+
+def open_jobs(
+    connection: apsw.Connection, t: Tables, *, thread_id: str | None, until_seq: int | None
+) -> tuple[int, int]:
+    """Return how many jobs are not done yet, and the number of the newest job ever stored.
+
+    Only jobs of `thread_id`, and only those stored up to `until_seq`, unless these are None.
+    """
+    count = fetch_value(
+        connection,
+        f"SELECT count(*) FROM {t.job} WHERE state <> 'dead' "
+        f"AND (?1 IS NULL OR thread_id = ?1) AND (?2 IS NULL OR seq <= ?2)",
+        (thread_id, until_seq),
+    )
+    newest = fetch_value(connection, f"SELECT coalesce(max(seq), 0) FROM {t.job}")
+    return int(count), int(newest)

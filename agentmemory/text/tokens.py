@@ -88,7 +88,7 @@ _MARKS = (
 def _pieces(word_chars: int) -> re.Pattern[str]:
     return re.compile(
         rf" ?[{_UPPER}]?[{_LOWER}]{{1,{word_chars}}}(?:'(?:s|t|m|d|re|ve|ll)\b)?"
-        rf"| ?[{_UPPER}]{{1,5}}| ?[{_CYRILLIC}]{{1,5}}| ?[{_OTHER_ALPHABETS}]{{1,3}}"
+        rf"| ?[{_UPPER}]{{1,5}}| ?[{_CYRILLIC}]{{1,4}}| ?[{_OTHER_ALPHABETS}]{{1,3}}"
         rf"|[{_HAN}]|[{_KANA}]{{1,2}}| ?[{_HANGUL}]"
         r"|[0-9]{1,3}|={4,80}|-{4,80}|\*{4,80}|_{4,80}|\#{4,80}"
         rf"| ?[{_ASCII_MARKS}]{{1,3}}| ?[{_MARKS}]{{1,2}}|\s*[\r\n]+|[^\S\r\n]+"

@@ -103,7 +103,9 @@ class EmbeddingCache:
                 self._connection = None
 
     def _open(self) -> sqlite3.Connection | None:
-        if self._failed or self._connection is not None:
+        if self._failed:
+            return None
+        if self._connection is not None:
             return self._connection
         try:
             # Made beforehand, for SQLite would let others read it.
@@ -159,6 +161,10 @@ class EmbeddingCache:
 
     def _give_up(self, error: sqlite3.Error) -> None:
         self._failed = True
+        if self._connection is not None:
+            with contextlib.suppress(sqlite3.Error):
+                self._connection.close()
+            self._connection = None
         emit(
             Event(
                 name="model.embedding_cache_failed",

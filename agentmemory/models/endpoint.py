@@ -182,7 +182,7 @@ class Endpoint:
         return proxy or None
 
     def tls(self) -> ssl.SSLContext:
-        """Build the TLS settings; reads files.
+        """Build the TLS settings; reads files, unless nothing of the way is encrypted.
 
         Raises:
             ConfigurationError: A file holds no certificate or key, or the password is wrong.
@@ -191,6 +191,9 @@ class Endpoint:
 
         import httpx
 
+        proxy = self.proxy() or ""
+        if self.scheme == "http" and not proxy.startswith("https"):
+            return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         try:
             if self._ca_file is not None:
                 context = ssl.create_default_context(cafile=self._ca_file)
@@ -198,7 +201,7 @@ class Endpoint:
                 context = httpx.create_ssl_context(trust_env=self.trust_env)
         except (OSError, ssl.SSLError):
             raise ConfigurationError(
-                "`ca_file` holds no certificate; a PEM file is accepted"
+                "`ca_file` is no file that holds a certificate; a PEM file is accepted"
             ) from None
         if self._cert_file is not None:
             password = "" if self._key_password is None else self._key_password.reveal()
@@ -207,8 +210,8 @@ class Endpoint:
                 context.load_cert_chain(self._cert_file, self._key_file, password)
             except (OSError, ssl.SSLError):
                 raise ConfigurationError(
-                    "`cert_file` and `key_file` do not hold a certificate and its key, or "
-                    "`key_password` is wrong; PEM files are accepted"
+                    "`cert_file` and `key_file` are no files that hold a certificate and its key, "
+                    "or `key_password` is wrong; PEM files are accepted"
                 ) from None
         return context
 
@@ -319,13 +322,10 @@ def _headers(given: Any) -> dict[str, str]:
 
 
 def _file(path: Any, argument: str) -> str | None:
-    if path is None:
-        return None
-    try:
-        if isinstance(path, str | Path) and Path(path).is_file():
-            return str(path)
-    except (OSError, ValueError):
-        pass
+    # Whether it exists is found out when it is read, for that must not happen on an event loop.
+    if path is None or (isinstance(path, str | Path) and str(path).isprintable()):
+        return None if path is None else str(path)
     raise ConfigurationError(
-        f"`{argument}` is not a file that exists; what was given is not shown, for it may be a key"
+        f"`{argument}` must be the path of a PEM file; what was given is not shown, for it may be "
+        "a key"
     )

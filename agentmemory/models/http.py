@@ -202,6 +202,9 @@ class HttpClient:
         loop = asyncio.get_running_loop()
         lane = self._lanes.get(loop)
         if lane is None:
+            # The connections of a lane refer to their loop, so a dead one does not go by itself.
+            for other in [one for one in self._lanes if one.is_closed()]:
+                del self._lanes[other]
             lane = self._lanes[loop] = _Lane(self.endpoint.max_concurrent_requests)
         permit = _Permit(lane.limiter)
         await permit.take()

@@ -15,17 +15,10 @@ from agentmemory.checks import check_int
 from agentmemory.config import TimeToLiveAnchor
 from agentmemory.context.card import DEFAULT_FALLBACK_MESSAGES, CardOwner, CardRequest
 from agentmemory.context.summary import DEFAULT_SUMMARY_TOKENS
-from agentmemory.links import (
-    delete_record_link,
-    link_records,
-    link_to_add,
-    list_record_links,
-    update_record_link,
-)
+from agentmemory.handles.thread_links import ThreadLinks
+from agentmemory.handles.thread_memories import ThreadMemories
 from agentmemory.memories import (
-    add_memory,
     delete_record,
-    exact_scope,
     get_record,
     list_records,
     update_record,
@@ -33,15 +26,10 @@ from agentmemory.memories import (
 from agentmemory.messages import Message, to_messages
 from agentmemory.parts import Parts, checked_metadata
 from agentmemory.records import (
-    MEMORY_TYPES,
-    MemoryType,
     Record,
-    RecordRelation,
     RecordType,
     ScopedRecord,
-    Stability,
     ThreadRecord,
-    Tier,
     new_id,
 )
 from agentmemory.requests import Deletion, Page
@@ -53,12 +41,10 @@ from agentmemory.retrieval.request import (
 )
 from agentmemory.scope import (
     NOT_SET_MARKER,
-    IdOrNone,
     NotSet,
     OptionalFlag,
     OptionalId,
     Scope,
-    ScopeFilter,
     merge_search_scope,
     resolve_thread_scope,
 )
@@ -68,7 +54,7 @@ DEFAULT_TYPE_SEARCH_CONCURRENCY = 5
 _MESSAGE: tuple[RecordType, ...] = ("message",)
 
 
-class AsyncThread:
+class AsyncThread(ThreadMemories, ThreadLinks):
     """A conversation of a user with an agent; made by a client, not by hand.
 
     Messages live in the thread. Memories added here carry its thread id and belong to its user
@@ -93,26 +79,6 @@ class AsyncThread:
             f"{type(self).__name__}(thread_id={self.thread_id!r}, user_id={self.user_id!r}, "
             f"agent_id={self.agent_id!r})"
         )
-
-    @property
-    def thread_id(self) -> str:
-        """The thread's id."""
-        return self._record.id
-
-    @property
-    def user_id(self) -> str | None:
-        """The user it belongs to, or None."""
-        return self._record.user_id
-
-    @property
-    def agent_id(self) -> str | None:
-        """The agent it belongs to, or None."""
-        return self._record.agent_id
-
-    @property
-    def metadata(self) -> Mapping[str, Any]:
-        """The caller's metadata as of when this handle was made."""
-        return self._record.metadata
 
     async def add_messages(
         self,
@@ -255,295 +221,6 @@ class AsyncThread:
             argument="message_id",
             scope=self._scope,
             record_types=_MESSAGE,
-        )
-
-    async def add_memory(
-        self,
-        content: str,
-        *,
-        memory_type: MemoryType = "memory",
-        memory_id: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        timestamp: datetime | str | None = None,
-        stability: Stability | Literal["stable", "volatile"] | None = None,
-        valid_from: datetime | str | None = None,
-        valid_to: datetime | str | None = None,
-        ttl_days: float | timedelta | None | NotSet = NOT_SET_MARKER,
-        ttl_anchor: TimeToLiveAnchor | Literal["created_at", "timestamp"] = (
-            TimeToLiveAnchor.CREATED_AT
-        ),
-        memory_id_to_link: str | None = None,
-        link_type: str | None = None,
-        link_id: str | None = None,
-        link_timestamp: datetime | str | None = None,
-        link_metadata: Mapping[str, Any] | None = None,
-    ) -> str:
-        """Store a memory of this thread's user and agent.
-
-        Args:
-            content: What to remember.
-            memory_type: "memory", "fact", "guideline" or "preference".
-            memory_id: The caller's id; default a new UUIDv7.
-            metadata: JSON-like values of the caller's own.
-            timestamp: When what it says happened; default unknown.
-            stability: "stable" or "volatile"; default by its type.
-            valid_from: From when it is true, inclusive; default always.
-            valid_to: Until when it is true, exclusive; default for ever.
-            ttl_days: Days, or a `timedelta`, until it disappears; None: as long as allowed;
-                default as the client's retention says.
-            ttl_anchor: From when `ttl_days` counts: "created_at" or "timestamp".
-            memory_id_to_link: A memory to link the new one to, together with `link_type`.
-            link_type: "supersedes", "refines", "duplicates", "supports", "contradicts",
-                "depends_on" or a label of the caller's own.
-            link_id: The caller's id of the link; default a new UUIDv7.
-            link_timestamp: When what the link says happened.
-            link_metadata: JSON-like values of the caller's own.
-
-        Returns:
-            The memory's id.
-
-        Raises:
-            ValidationError: An argument is not as described.
-            ConflictError: The id is taken.
-            NotFoundError: The thread was deleted, or there is no memory to link to.
-        """
-        return await add_memory(
-            self._parts,
-            content,
-            memory_type=memory_type,
-            memory_id=memory_id,
-            user_id=self.user_id,
-            agent_id=self.agent_id,
-            thread_id=self.thread_id,
-            metadata=metadata,
-            timestamp=timestamp,
-            stability=stability,
-            valid_from=valid_from,
-            valid_to=valid_to,
-            ttl_days=ttl_days,
-            ttl_anchor=ttl_anchor,
-            link=link_to_add(
-                memory_id_to_link,
-                link_type,
-                link_id=link_id,
-                link_timestamp=link_timestamp,
-                link_metadata=link_metadata,
-                within_agent=True,
-            ),
-        )
-
-    async def get_memory(self, memory_id: str) -> Record:
-        """Return a memory of this thread.
-
-        Raises:
-            NotFoundError: There is none with this id in this thread.
-        """
-        return await get_record(
-            self._parts,
-            memory_id,
-            argument="memory_id",
-            scope=self._scope,
-            record_types=MEMORY_TYPES,
-        )
-
-    async def update_memory(
-        self,
-        memory_id: str,
-        *,
-        content: str | NotSet = NOT_SET_MARKER,
-        metadata: Mapping[str, Any] | None | NotSet = NOT_SET_MARKER,
-        timestamp: datetime | str | None | NotSet = NOT_SET_MARKER,
-        valid_from: datetime | str | None | NotSet = NOT_SET_MARKER,
-        valid_to: datetime | str | None | NotSet = NOT_SET_MARKER,
-        ttl_days: float | timedelta | None | NotSet = NOT_SET_MARKER,
-        ttl_anchor: TimeToLiveAnchor | Literal["created_at", "timestamp"] = (
-            TimeToLiveAnchor.CREATED_AT
-        ),
-    ) -> Record:
-        """Change what is given of a memory of this thread.
-
-        What is not given stays as it is; `ttl_days` counts anew from now or from the timestamp.
-
-        Raises:
-            NotFoundError: There is none with this id in this thread.
-            ValidationError: Nothing to change, or an argument is not as described.
-        """
-        return await update_record(
-            self._parts,
-            memory_id,
-            argument="memory_id",
-            scope=self._scope,
-            record_types=MEMORY_TYPES,
-            content=content,
-            metadata=metadata,
-            timestamp=timestamp,
-            valid_from=valid_from,
-            valid_to=valid_to,
-            ttl_days=ttl_days,
-            ttl_anchor=ttl_anchor,
-        )
-
-    async def delete_memory(self, memory_id: str) -> Deletion:
-        """Delete a memory of this thread.
-
-        Raises:
-            NotFoundError: There is none with this id in this thread.
-        """
-        return await delete_record(
-            self._parts,
-            memory_id,
-            argument="memory_id",
-            scope=self._scope,
-            record_types=MEMORY_TYPES,
-        )
-
-    async def list_memories(
-        self,
-        *,
-        record_types: Sequence[MemoryType] | None = None,
-        metadata_filter: Mapping[str, Any] | None = None,
-        include_invalid_results: bool = True,
-        tiers: Sequence[Tier | Literal["hot", "warm", "cold", "archived", "deprecated"]]
-        | None = None,
-        event_after: datetime | str | None = None,
-        event_before: datetime | str | None = None,
-        created_after: datetime | str | None = None,
-        created_before: datetime | str | None = None,
-        limit: int = 100,
-        cursor: str | None = None,
-        order: Literal["created", "event"] = "created",
-        descending: bool = False,
-    ) -> Page[ScopedRecord]:
-        """Return one page of the memories of this thread.
-
-        Raises:
-            ValidationError: An argument is not as described.
-        """
-        return await list_records(
-            self._parts,
-            scope=self._scope,
-            record_types=record_types,
-            default_types=MEMORY_TYPES,
-            metadata_filter=metadata_filter,
-            include_invalid_results=include_invalid_results,
-            limit=limit,
-            cursor=cursor,
-            order=order,
-            descending=descending,
-            tiers=tiers,
-            times={
-                "event_after": event_after,
-                "event_before": event_before,
-                "created_after": created_after,
-                "created_before": created_before,
-            },
-        )
-
-    async def link_records(
-        self,
-        source_record_id: str,
-        target_record_id: str,
-        relation_type: str,
-        *,
-        opposite_relation_type: str | None = None,
-        relation_id: str | None = None,
-        timestamp: datetime | str | None = None,
-        metadata: Mapping[str, Any] | None = None,
-    ) -> RecordRelation:
-        """Link two memories of this thread's user and agent.
-
-        Args:
-            source_record_id: Where the link starts.
-            target_record_id: Where it ends. "supersedes", "refines" and "duplicates" make this
-                memory invalid for as long as the link stands.
-            relation_type: A built-in type ("supersedes", "refines", "duplicates", "supports",
-                "contradicts", "depends_on") or a label of the caller's own.
-            opposite_relation_type: The label seen from the target; default the built-in one,
-                or the same label.
-            relation_id: The caller's id; default a new UUIDv7.
-            timestamp: When what the link says happened; default unknown.
-            metadata: JSON-like values of the caller's own.
-
-        Raises:
-            NotFoundError: An end is no memory in that scope.
-            ConflictError: The id is taken, or the same link exists.
-            ValidationError: An argument is not as described.
-        """
-        return await link_records(
-            self._parts,
-            source_record_id,
-            target_record_id,
-            relation_type,
-            scope=self._memory_scope,
-            opposite_relation_type=opposite_relation_type,
-            relation_id=relation_id,
-            timestamp=timestamp,
-            metadata=metadata,
-        )
-
-    async def update_record_link(
-        self,
-        relation_id: str,
-        *,
-        relation_type: str | NotSet = NOT_SET_MARKER,
-        opposite_relation_type: str | NotSet = NOT_SET_MARKER,
-        timestamp: datetime | str | None | NotSet = NOT_SET_MARKER,
-        metadata: Mapping[str, Any] | None | NotSet = NOT_SET_MARKER,
-    ) -> RecordRelation:
-        """Change what is given of a link; its ends stay.
-
-        Raises:
-            NotFoundError: No such link in that scope.
-            ConflictError: A link with the same ends and the new type exists.
-            ValidationError: Nothing to change, or an argument is not as described.
-        """
-        return await update_record_link(
-            self._parts,
-            relation_id,
-            scope=self._memory_scope,
-            relation_type=relation_type,
-            opposite_relation_type=opposite_relation_type,
-            timestamp=timestamp,
-            metadata=metadata,
-        )
-
-    async def delete_record_link(
-        self,
-        relation_id: str,
-    ) -> None:
-        """Delete a link; a memory that no other lifecycle link ends at is valid again.
-
-        Raises:
-            NotFoundError: No such link in that scope.
-        """
-        await delete_record_link(self._parts, relation_id, scope=self._memory_scope)
-
-    async def list_record_links(
-        self,
-        *,
-        record_id: str | None = None,
-        relation_types: Sequence[str] | None = None,
-        limit: int = 100,
-        cursor: str | None = None,
-    ) -> Page[RecordRelation]:
-        """Return one page of links in the order they were made.
-
-        Args:
-            record_id: Only links that start or end at this memory; default all.
-            relation_types: Only these types; default all.
-            limit: Most links on the page, 1 to 1000.
-            cursor: `next_cursor` of the page before; None for the first.
-
-        Raises:
-            ValidationError: An argument is not as described.
-        """
-        return await list_record_links(
-            self._parts,
-            scope=self._memory_scope,
-            record_id=record_id,
-            relation_types=relation_types,
-            limit=limit,
-            cursor=cursor,
         )
 
     async def search(
@@ -713,15 +390,6 @@ class AsyncThread:
             strategy=self._parts.strategy,
             limiter=anyio.CapacityLimiter(self._concurrency),
         )
-
-    @property
-    def _scope(self) -> ScopeFilter:
-        user_id: IdOrNone = self.user_id
-        return exact_scope(user_id, self.agent_id, self.thread_id)
-
-    @property
-    def _memory_scope(self) -> ScopeFilter:
-        return exact_scope(self.user_id, self.agent_id)
 
     @property
     def _owner(self) -> CardOwner:

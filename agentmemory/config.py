@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
-from agentmemory.checks import check_choice, check_duration
+from agentmemory.checks import check_choice, check_duration, check_number
 from agentmemory.errors import ValidationError
+from agentmemory.records import RECORD_TYPES
 from agentmemory.scope import NOT_SET_MARKER
 
 
@@ -137,3 +139,72 @@ class MemoryRetentionConfig:
             return start + ttl
         except OverflowError:
             return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecayConfig:
+    """How age wears relevance down; stable records, guidelines and CRITICAL ones are exempt.
+
+    Args:
+        shape: "exponential", or "linear" (nothing is left after two half-lives).
+        half_life_days: The age in days at which a record is worth one half.
+        half_life_days_by_type: Other half-lives for some record types.
+        combine: "blend": `(1 - w) * relevance + w * freshness`; "multiply": their product.
+        recency_weight: The `w` of "blend", 0.0 to 1.0.
+
+    Raises:
+        ValidationError: A value is not as described.
+    """
+
+    shape: Literal["exponential", "linear"] = "exponential"
+    half_life_days: float = 7.0
+    half_life_days_by_type: Mapping[str, float] = field(default_factory=dict)
+    combine: Literal["blend", "multiply"] = "blend"
+    recency_weight: float = 0.3
+
+    def __post_init__(self) -> None:
+        check_choice(self.shape, argument="shape", choices=("exponential", "linear"))
+        check_choice(self.combine, argument="combine", choices=("blend", "multiply"))
+        check_number(self.recency_weight, argument="recency_weight", minimum=0, maximum=1)
+        _check_half_life(self.half_life_days, "half_life_days")
+        name = "half_life_days_by_type"
+        if not isinstance(self.half_life_days_by_type, Mapping):
+            msg = f"`{name}` must be a mapping of record types to days"
+            raise ValidationError(msg, argument=name)
+        for record_type, days in self.half_life_days_by_type.items():
+            check_choice(record_type, argument=name, choices=RECORD_TYPES)
+            _check_half_life(days, f"{name}[{record_type!r}]")
+
+    def half_life_of(self, record_type: str) -> timedelta:
+        """Return the half-life of a record type."""
+        return timedelta(days=self.half_life_days_by_type.get(record_type, self.half_life_days))
+
+
+def _check_half_life(value: object, argument: str) -> None:
+    days = check_number(value, argument=argument, minimum=0, maximum=1_000_000)
+    if days <= 0:
+        msg = f"`{argument}` is {value!r}; more than 0 is accepted"
+        raise ValidationError(msg, argument=argument)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiversityConfig:
+    """How results are kept from all saying the same.
+
+    Args:
+        balance: The λ of maximal marginal relevance: 1.0 relevance only, 0.0 difference only;
+            None switches it off and only near duplicates are collapsed.
+        duplicate_threshold: Cosine from which two results count as the same and only the better
+            one is kept; None keeps all.
+
+    Raises:
+        ValidationError: A value lies outside 0 to 1.
+    """
+
+    balance: float | None = 0.7
+    duplicate_threshold: float | None = 0.97
+
+    def __post_init__(self) -> None:
+        for name in ("balance", "duplicate_threshold"):
+            if getattr(self, name) is not None:
+                check_number(getattr(self, name), argument=name, minimum=0, maximum=1)

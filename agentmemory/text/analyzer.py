@@ -103,7 +103,7 @@ _ASCII_CHUNKS = re.compile(_chunks("[a-z0-9]"))
 _WEAK_GLUE = re.compile(r"[:/@&=\\]+")
 _STRONG_GLUE = re.compile(r"[.\-_+#']+")
 _CONTRACTION = re.compile(r"'(?:s|m|d|re|ve|ll)(?![^\W_])")
-_THOUSANDS = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?")
+_THOUSANDS = re.compile(r"(?<![^\W_])[0-9]{1,3}(?:,[0-9]{3})+(?![^\W_])")
 _VERSION = re.compile(r"v([0-9]+(?:\.[0-9]+)+.*)")
 _GLUED_PLUS = re.compile(r"([^\W\d_]+\+\+)(?=[^\W_])")
 
@@ -325,21 +325,14 @@ class Analyzer:
                 return [], [chunk[:MAX_TOKEN_CHARS]]
         wholes: list[str] = []
         pieces_found: list[str] = []
-        for number in self._numbers(chunk):
-            segments = [part for part in _WEAK_GLUE.split(number) if part]
+        for glued in _THOUSANDS.sub(_without_commas, chunk).split(","):
+            segments = [part for part in _WEAK_GLUE.split(glued) if part]
             if len(segments) > 1:
-                wholes.append(number.replace("'", ""))
+                wholes.append(glued.replace("'", ""))
             for segment in segments:
                 self._segment(segment, wholes, pieces_found)
         short = (self._fold_late(whole) for whole in wholes if len(whole) <= MAX_TOKEN_CHARS)
         return list(short), pieces_found
-
-    def _numbers(self, chunk: str) -> list[str]:
-        if "," not in chunk:
-            return [chunk]
-        if _THOUSANDS.fullmatch(chunk):
-            return [chunk.replace(",", "")]
-        return chunk.split(",")
 
     def _segment(self, segment: str, wholes: list[str], pieces: list[str]) -> None:
         if "'" in segment:
@@ -381,6 +374,10 @@ class Analyzer:
             stemmer = cast("_Stemmer", _pystemmer().Stemmer(self.language, 0))
             self._stemmers.stemmer = stemmer
             return stemmer
+
+
+def _without_commas(found: re.Match[str]) -> str:
+    return found[0].replace(",", "")
 
 
 def _has_letter_or_digit(text: str) -> bool:

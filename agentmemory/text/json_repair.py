@@ -312,15 +312,12 @@ class _Reader:
         return word[0]
 
     def _member(self, *, is_data: bool) -> Any:
-        char = self._peek()
-        if char == ":":
-            self.is_data = self.is_data or is_data
-            self.position += 1
-            return self._value(_AFTER_MEMBER)
-        if char:
-            raise _UnreadableError
-        self.cut = True
-        return _MISSING
+        if self._peek() != ":":
+            self.cut = True
+            return _MISSING
+        self.is_data = self.is_data or is_data
+        self.position += 1
+        return self._value(_AFTER_MEMBER)
 
     def _value(self, after: re.Pattern[str]) -> Any:
         char = self._peek()

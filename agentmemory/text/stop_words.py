@@ -15,9 +15,9 @@ hers it its they them their theirs am is are was were be been being do does did 
 have has had having can could will would shall should may might must and or but nor not no
 so if than then too very also just only of in on at to for from by with about as into over
 after before between during through out up down off again what which who whom whose when
-where why how there here any some such each both all more most other own same didnt dont
-doesnt isnt arent wasnt werent wont wouldnt cant couldnt s t ll re ve
+where why how there here any some such each both all more most other own same didn't don't
+doesn't isn't aren't wasn't weren't won't wouldn't can't couldn't s t ll re ve
 """
 
-ENGLISH_STOP_WORDS: Final[frozenset[str]] = frozenset(_WORDS.split())
+ENGLISH_STOP_WORDS: Final[frozenset[str]] = frozenset(_WORDS.replace("'", "").split())
 """About 130 words as the analyzer sees them: lower case, "don't" without its apostrophe."""

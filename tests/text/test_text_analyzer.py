@@ -57,6 +57,7 @@ def terms(query: str) -> list[str]:
         ("std::vector", ["std::vector", "std", "vector"]),
         ("wi-fi wifi", ["wifi", "wi", "fi", "wifi"]),
         ("1,234.50 and 1,2", ["1234.50", "1234", "50", "and", "1", "2"]),
+        ("1,234-5,678 2020,300", ["1234-5678", "1234", "5678", "2020", "300"]),
         ("don't Alice's we're O'Brien", ["dont", "alic", "we", "obrien", "o", "brien"]),
         ("don’t", ["dont"]),
         ("end.Next", ["end.next", "end", "next"]),

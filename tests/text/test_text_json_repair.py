@@ -105,6 +105,7 @@ def test_answer_without_json_is_refused(case: dict[str, Any]) -> None:
         ('{"a": [{"b": 1}, {"c": 2}', {"a": [{"b": 1}, {"c": 2}]}),
         ('```json\n{"a": [1, 2\n```\nHope this helps!', {"a": [1, 2]}),
         ('{"a": [{"b": 1}]\nAnything else?', {"a": [{"b": 1}]}),
+        ("[1, 2 and that is all", [1, 2]),
         # Cut off: what was cut is left out.
         ('{"a": [{"b": "x"}, {"b": "half a sen', {"a": [{"b": "x"}]}),
         ('{"a": 1, "b": tr', {"a": 1}),
@@ -130,6 +131,7 @@ def test_one_sensible_reading_is_taken(raw: str, value: Any) -> None:
         '<think>{"a": 1}</think>',
         '<think>{"a": 1}',
         '{"a": "cut',
+        '{"x": 1 </think> nothing found',
         '{"memories": [',
         '{"memories": [{"text": "cut',
         '{"a": 2026-01-05}',

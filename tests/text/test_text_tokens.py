@@ -117,6 +117,7 @@ def test_estimate_counts_every_text_and_grows_with_it(first: str, second: str) -
 def test_both_are_token_counters(cached_encoding: Path) -> None:
     counters: list[TokenCounter] = [EstimatingTokenCounter(), TiktokenCounter()]
     assert all(isinstance(counter, TokenCounter) for counter in counters)
+    assert repr(counters[0]) == "EstimatingTokenCounter()"
 
 
 def test_tiktoken_counts_from_its_cache(cached_encoding: Path) -> None:

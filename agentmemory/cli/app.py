@@ -117,6 +117,9 @@ def search(
             "agent_profile; may be given several times.",
         ),
     ] = None,
+    valid_only: Annotated[
+        bool, typer.Option("--valid-only", help="Leave out what has been replaced.")
+    ] = False,
     limit: Limit = 10,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say of each hit why it is where it is.")
@@ -146,6 +149,7 @@ def search(
         agent_id=NOT_SET_MARKER if agent is None else agent,
         thread_id=NOT_SET_MARKER if thread is None else thread,
         record_types=types or None,
+        include_invalid=not valid_only,
         max_results=limit,
     )
     results = _work(screen, lambda progress: work.search(options, model, wish, progress))

@@ -88,7 +88,8 @@ def show_result(
         owner = "no user" if record.user_id is None else f"user {harmless_line(record.user_id)}"
         parts.append((f"  {owner}", _QUIET))
     if record.status is RecordStatus.INVALID:
-        parts.append(("  no longer valid", "yellow"))
+        by = "" if record.replaced_by is None else f", see {harmless_line(record.replaced_by)}"
+        parts.append((f"  no longer valid{by}", "yellow"))
     screen.line(*parts, indent=indent)
     indent += 4
     screen.paragraph(record.content, indent=indent)

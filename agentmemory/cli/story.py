@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.resources import files
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 
@@ -34,15 +34,14 @@ class Script:
     agent_id: str
     sessions: tuple[Mapping[str, Any], ...]
     memories: tuple[Mapping[str, Any], ...]
-    change: Mapping[str, Any]
+    change: Mapping[str, str]
     searches: tuple[Mapping[str, Any], ...]
     card: Mapping[str, Any]
 
-    @property
-    def before_change(self) -> str:
-        """The text of the fact before it changed."""
-        changed = self.change["memory_id"]
-        return str(next(item["content"] for item in self.memories if item["memory_id"] == changed))
+    def fact(self, side: Literal["before", "after"]) -> Mapping[str, Any]:
+        """Return the fact that changed, before or after."""
+        wanted = self.change[side]
+        return next(item for item in self.memories if item["memory_id"] == wanted)
 
 
 def load_script() -> Script:
@@ -244,15 +243,6 @@ async def _store_memories(
         except NotFoundError:
             wish = dict(item)
             await threads[wish.pop("session")].add_memory(wish.pop("content"), **wish)
-    change = script.change
-    home = await memory.get_memory(change["memory_id"], user_id=script.user_id)
-    if home.content == script.before_change:
-        await memory.update_memory(
-            change["memory_id"],
-            user_id=script.user_id,
-            content=change["content"],
-            timestamp=change["timestamp"],
-        )
     return [
         await memory.get_memory(item["memory_id"], user_id=script.user_id)
         for item in script.memories

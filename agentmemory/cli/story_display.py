@@ -57,12 +57,13 @@ def _show_storing(screen: Screen, report: Report) -> None:
             indent=3,
         )
     screen.line(("Memories ", _NAME), f"  {_kinds(report.memories)}", indent=3)
-    now = script.change["content"]
-    screen.line(("A change ", _NAME), f'  the fact "{script.before_change}" became', indent=3)
-    screen.line(f'           "{now}"', indent=3)
+    before, after = (script.fact(side)["content"] for side in ("before", "after"))
+    screen.line(("A change ", _NAME), f'  "{before}" is superseded by', indent=3)
+    screen.line(f'           "{after}"', indent=3)
     screen.prose(
-        "The messages stay as they were said. The demo writes its memories itself, as your agent "
-        "would; drawing them out of a conversation with a language model is not there yet.",
+        "Nothing is lost: the messages and the old fact stay. The demo writes its memories "
+        "itself, as your agent would; drawing them out of a conversation with a language model "
+        "is not there yet.",
         indent=3,
         style=_QUIET,
     )
@@ -142,9 +143,9 @@ def story_document(report: Report) -> dict[str, Any]:
         ],
         "memories": [record_document(memory) for memory in report.memories],
         "change": {
-            "memory_id": script.change["memory_id"],
-            "before": script.before_change,
-            "after": script.change["content"],
+            "link_type": script.fact("after")["link_type"],
+            "before": script.fact("before")["memory_id"],
+            "after": script.fact("after")["memory_id"],
         },
         "searches": [_question_document(question) for question in report.questions],
         "card": card_document(report.sessions[-1].thread_id, report.card),

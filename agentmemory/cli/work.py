@@ -42,6 +42,7 @@ class SearchWish:
         agent_id: Only this agent's records; omitted for all.
         thread_id: Only this thread's records; omitted for all.
         record_types: Only these types; None for all.
+        include_invalid: Whether replaced records are found.
         max_results: Most results.
     """
 
@@ -50,6 +51,7 @@ class SearchWish:
     agent_id: OptionalId = NOT_SET_MARKER
     thread_id: OptionalId = NOT_SET_MARKER
     record_types: Sequence[str] | None = None
+    include_invalid: bool = True
     max_results: int = 10
 
 
@@ -68,6 +70,7 @@ async def search(
             agent_id=wish.agent_id,
             thread_id=wish.thread_id,
             record_types=check_record_types(wish.record_types),
+            include_invalid_results=wish.include_invalid,
             max_results=wish.max_results,
         )
 

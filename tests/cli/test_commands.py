@@ -17,16 +17,21 @@ RECORD_KEYS = {
     "agent_id",
     "content",
     "created_at",
+    "expires_at",
     "id",
     "metadata",
     "name",
     "record_type",
+    "replaced_by",
     "role",
+    "sources",
     "status",
     "thread_id",
     "timestamp",
     "updated_at",
     "user_id",
+    "valid_from",
+    "valid_to",
 }
 
 
@@ -182,6 +187,8 @@ def test_a_search_narrows_by_type_thread_agent_and_number(told: CommandLine) -> 
     assert kinds == {"fact", "guideline"}
     assert {item["thread_id"] for item in found("-t", "demo-session-1")} == {"demo-session-1"}
     assert found("--agent", "somebody-else") == []
+    assert "demo-home" in {item["id"] for item in found("--type", "fact")}
+    assert "demo-home" not in {item["id"] for item in found("--type", "fact", "--valid-only")}
 
 
 def test_nothing_found_is_no_error_but_a_note(told: CommandLine) -> None:
@@ -283,7 +290,7 @@ def test_pages_go_on_where_the_cursor_says(told: CommandLine) -> None:
 def test_stats_count_what_is_there(told: CommandLine) -> None:
     document = parsed(told.works("stats", "--json"))
     assert document["records"] == {
-        "fact": 2,
+        "fact": 3,
         "guideline": 1,
         "memory": 1,
         "message": 29,
@@ -293,12 +300,12 @@ def test_stats_count_what_is_there(told: CommandLine) -> None:
     assert document["embedder"] is None
     assert document["size_bytes"] > 0
     out = told.works("stats").out
-    assert "records   35 (fact 2, guideline 1, memory 1, message 29, preference 2)" in out
+    assert "records   36 (fact 3, guideline 1, memory 1, message 29, preference 2)" in out
     assert "embedder  none: searched by words" in out
 
 
 def test_reembed_gives_vectors_to_what_was_stored_without(told: CommandLine) -> None:
-    assert told.works("reembed").out == "Made new vectors for 35 records.\n"
+    assert told.works("reembed").out == "Made new vectors for 36 records.\n"
     document = parsed(told.works("stats", "--json"))
     assert document["vectors"] == document["chunks"]
     assert document["embedder"] == "local/wordllama"

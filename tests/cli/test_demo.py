@@ -42,7 +42,8 @@ def test_the_story_is_two_sessions_weeks_apart_in_which_a_fact_changes() -> None
         assert 12 <= len(turns) <= 16
         assert turns == sorted(turns)
     assert {memory["memory_type"] for memory in SCRIPT.memories} == set(MEMORY_TYPES)
-    assert SCRIPT.before_change != SCRIPT.change["content"]
+    assert SCRIPT.fact("after")["memory_id_to_link"] == SCRIPT.fact("before")["memory_id"]
+    assert SCRIPT.fact("after")["link_type"] == "supersedes"
 
 
 def test_the_demo_tells_where_it_stores_what_it_finds_and_what_to_try_next(
@@ -51,7 +52,8 @@ def test_the_demo_tells_where_it_stores_what_it_finds_and_what_to_try_next(
     out = cli.works("demo").out
     assert out.startswith("Fictional:")
     assert "Session 1  14 April 2026" in out
-    assert 'the fact "Maya lives in Porto." became' in out
+    assert '"Maya lives in Porto." is superseded by' in out
+    assert "no longer valid, see demo-home-now" in out
     assert "? 陶芸" in out
     assert "why: words (BM25" in out
     assert "<context_card>" in out
@@ -59,13 +61,18 @@ def test_the_demo_tells_where_it_stores_what_it_finds_and_what_to_try_next(
     assert Path("memory.db").exists()
 
 
-def test_the_changed_fact_decides_where_she_lives(cli: CommandLine) -> None:
-    story = told(cli)
+@pytest.mark.parametrize("embedder", ["local", "none"])
+def test_the_fact_that_holds_comes_before_the_one_it_replaced(
+    cli: CommandLine, embedder: str
+) -> None:
+    story = told(cli, "--embedder", embedder)
     (search,) = [item for item in story["searches"] if item["query"] == "Where does she live now?"]
-    best = search["results"][0]
-    assert best["id"] == story["change"]["memory_id"]
-    assert best["content"] == story["change"]["after"]
-    assert story["change"]["before"] not in json.dumps(search)
+    now, before = search["results"]
+    assert now["id"] == story["change"]["after"]
+    assert (now["status"], now["replaced_by"]) == ("valid", None)
+    assert "Utrecht" in now["content"]
+    assert before["id"] == story["change"]["before"]
+    assert (before["status"], before["replaced_by"]) == ("invalid", now["id"])
 
 
 @pytest.mark.parametrize("embedder", ["local", "none"])
@@ -180,7 +187,7 @@ async def test_what_an_interrupted_run_left_out_is_made_up_for(tmp_path: Path) -
             assert [item.content for item in stored] == [
                 item["content"] for item in session["messages"]
             ]
-        assert (await memory.stats()).records["fact"] == 2
+        assert (await memory.stats()).records["fact"] == 3
 
 
 def test_a_story_told_without_the_model_gets_its_vectors_later(cli: CommandLine) -> None:

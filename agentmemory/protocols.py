@@ -11,13 +11,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, runtime_checkable
 
-from agentmemory.records import RecordRelation, ScopedRecord, ThreadRecord
+from agentmemory.records import ImageContent, RecordRelation, ScopedRecord, ThreadRecord
 from agentmemory.requests import (
     Candidate,
     CandidateQuery,
     Deletion,
+    Erasure,
     Expansion,
     Expectation,
+    Fused,
     JobDraft,
     LinkChanges,
     LinkedNode,
@@ -32,6 +34,7 @@ from agentmemory.requests import (
     ThreadQuery,
     ThreadTail,
 )
+from agentmemory.scope import ScopeFilter
 
 if TYPE_CHECKING:
     import numpy as np
@@ -194,6 +197,25 @@ class Clock(Protocol):
         ...
 
 
+@runtime_checkable
+class IFusion(Protocol):
+    """Turns the scores of both arms into one."""
+
+    def fuse(self, candidates: Sequence[Candidate]) -> list[Fused]:
+        """Score every candidate and return them best first."""
+        ...
+
+
+@runtime_checkable
+class ISearchConfig(Protocol):
+    """What happens to the results of a search after they were found."""
+
+    @property
+    def kind(self) -> str:
+        """The word a thread stores it under."""
+        ...
+
+
 class MemoryStore(Protocol):
     """Keeps threads, records and everything derived from them.
 
@@ -275,6 +297,7 @@ class MemoryStore(Protocol):
         jobs: Sequence[JobDraft] = (),
         links: Sequence[RecordRelation] = (),
         link_filter: RecordFilter | None = None,
+        images: Mapping[str, ImageContent] | None = None,
     ) -> tuple[ScopedRecord, ...]:
         """Store new records, their index rows, links and jobs; all or nothing.
 
@@ -285,11 +308,12 @@ class MemoryStore(Protocol):
             jobs: Background work to store with them.
             links: Links from or to the new records.
             link_filter: What both ends of those links have to pass; None for any record.
+            images: The files of new image records by record id.
 
         Raises:
-            ConflictError: An id is taken.
+            ConflictError: An id is taken, or a user or agent has a profile already.
             StaleReadError: The tail has moved.
-            NotFoundError: A record names a thread that does not exist.
+            NotFoundError: A record names a thread that does not exist or is another user's.
         """
         ...
 
@@ -299,6 +323,15 @@ class MemoryStore(Protocol):
 
     async def get_records(self, record_filter: RecordFilter) -> tuple[ScopedRecord, ...]:
         """Return the records of `record_filter.ids` that the filter lets through, in that order."""
+        ...
+
+    async def get_images(
+        self, ids: Sequence[str], *, include_bytes: bool
+    ) -> Mapping[str, ImageContent]:
+        """Return what is stored of images by record id; the files only if asked for.
+
+        The ids come from records that were read under a scope.
+        """
         ...
 
     async def neighbourhood(self, record_filter: RecordFilter) -> Neighbourhood:
@@ -322,6 +355,7 @@ class MemoryStore(Protocol):
         expects: Sequence[Expectation] = (),
         vectors: Mapping[str, FloatVector] | None = None,
         jobs: Sequence[JobDraft] = (),
+        image: ImageContent | None = None,
     ) -> ScopedRecord:
         """Change what `changes` names of the record of `record_filter.ids`.
 
@@ -342,13 +376,36 @@ class MemoryStore(Protocol):
     ) -> Deletion:
         """Delete the records the filter lets through, with all that was derived from them.
 
+        A memory that came from deleted messages alone goes too; one that came partly from them
+        stays and is marked for review. Nothing is deleted unless the filter has ids or an exact
+        dimension of the scope.
+
         Raises:
+            ScopeError: The filter has neither.
             StaleReadError: An expectation does not hold any more.
         """
         ...
 
     async def purge_expired(self, now: datetime) -> Deletion:
-        """Delete every record that expired at or before a time."""
+        """Delete every record that expired at or before a time; what came from it stays."""
+        ...
+
+    async def delete_scope(
+        self, scope: ScopeFilter, *, now: datetime, dry_run: bool = False
+    ) -> Deletion:
+        """Delete every thread and record of a scope, whatever its status, tier or expiry.
+
+        Raises:
+            ScopeError: No dimension is exact.
+        """
+        ...
+
+    async def erase_scope(self, scope: ScopeFilter, *, now: datetime) -> Erasure:
+        """Delete as `delete_scope`, with every memory that came from what goes, without a trace.
+
+        Raises:
+            ScopeError: No dimension is exact.
+        """
         ...
 
     async def put_vectors(
@@ -402,6 +459,10 @@ class MemoryStore(Protocol):
 
     async def expand(self, query: Expansion) -> Mapping[str, tuple[LinkedNode, ...]]:
         """Return the shortest-path tree of each root, nearest first, ties by age of the link."""
+        ...
+
+    async def vectors(self, record_ids: Sequence[str]) -> Mapping[str, FloatVector]:
+        """Return the unit vectors of the records that have one."""
         ...
 
     async def candidates(self, query: CandidateQuery) -> tuple[Candidate, ...]:

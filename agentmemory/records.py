@@ -96,6 +96,7 @@ class Record:
         sources: Ids of the messages it came from.
         seq: Its place in the order of writing; 0 before it is stored.
         invalidation_reason: Why it is invalid, if it is.
+        invalidated_at: Since when it is invalid, if it is.
         replaced_by: Id of the record that replaced it, a valid one if there is, else None.
         review_reason: Why it may not hold any more though it is valid: what it depends on died.
     """
@@ -125,6 +126,7 @@ class Record:
     sources: tuple[str, ...] = ()
     seq: int = 0
     invalidation_reason: str | None = None
+    invalidated_at: datetime | None = None
     replaced_by: str | None = None
     review_reason: str | None = None
 
@@ -146,6 +148,36 @@ class ScopedRecord(Record):
     user_id: str | None = None
     agent_id: str | None = None
     thread_id: str | None = None
+
+
+ImageMimeType = Literal["image/png", "image/jpeg", "image/webp"]
+"""Every kind of image that can be stored."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageContent:
+    """What is stored of an image besides its description.
+
+    Args:
+        mime_type: "image/png", "image/jpeg" or "image/webp".
+        width: In pixels.
+        height: In pixels.
+        size_bytes: Size of the file.
+        data: The file; None unless it was asked for.
+    """
+
+    mime_type: ImageMimeType
+    width: int
+    height: int
+    size_bytes: int
+    data: bytes | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageRecord(ScopedRecord):
+    """A stored image; its `content` is the description it is found by."""
+
+    image: ImageContent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

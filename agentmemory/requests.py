@@ -123,6 +123,15 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Fused:
+    """A candidate with its fused score, 0.0 to 1.0, and how it came about."""
+
+    candidate: Candidate
+    score: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
     """What a writer has seen; the write is refused with `ConflictError` if it changed.
 
@@ -268,6 +277,69 @@ class Deletion:
     def records(self) -> int:
         """How many records were removed."""
         return sum(self.counts.get(kind, 0) for kind in RECORD_TYPES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResidualScan:
+    """What a search of the database file for deleted text found.
+
+    Args:
+        probes: How many samples of the deleted text were looked for.
+        bytes_scanned: How much was read.
+        residues: The samples that were found although nothing that is alive holds them.
+        log_emptied: Whether the write-ahead log could be emptied; not while another process or
+            a long reader holds on to it.
+    """
+
+    probes: int = 0
+    bytes_scanned: int = 0
+    residues: tuple[str, ...] = ()
+    log_emptied: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetReceipt:
+    """What `forget` removed, and how it was checked.
+
+    Args:
+        counts: Rows removed by kind ("message", "fact", "link", "thread", …), zeros left out;
+            for a dry run, what would be removed. "review" counts memories that stay and were
+            marked, for something they rest on is gone.
+        dry_run: Whether nothing was changed.
+        rebuilt: What was made anew: "text_index", "file", and how many messages got new index
+            rows ("reindexed") and vectors ("reembedded") because a neighbour went.
+        scan: The search for what is left; None for a dry run and for a store without a file.
+    """
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    dry_run: bool = False
+    rebuilt: Mapping[str, int] = field(default_factory=dict)
+    scan: ResidualScan | None = None
+
+    @property
+    def records(self) -> int:
+        """How many records were removed, or would be."""
+        return sum(self.counts.get(kind, 0) for kind in RECORD_TYPES)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether a search of the file found nothing of what was removed."""
+        return self.scan is not None and self.scan.log_emptied and not self.scan.residues
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erasure:
+    """What a store erased.
+
+    Args:
+        deletion: What was removed.
+        rebuilt: As in `ForgetReceipt`.
+        scan: As in `ForgetReceipt`.
+    """
+
+    deletion: Deletion
+    rebuilt: Mapping[str, int] = field(default_factory=dict)
+    scan: ResidualScan | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ Every function runs inside a write transaction. May import text, requests and in
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -129,11 +129,27 @@ def drop_vectors(connection: apsw.Connection, t: Tables, seqs: Iterable[int]) ->
 
 
 def _note_change(connection: apsw.Connection, t: Tables, seq: int) -> None:
-    """Let the caches of every process know that a vector changed."""
-    connection.execute(f"INSERT INTO {t.vector_change} (record_seq) VALUES (?)", (seq,))
+    note_changes(connection, t, "VALUES (?)", (seq,))
+
+
+def note_changes(
+    connection: apsw.Connection, t: Tables, select: str, binds: Sequence[Any] = ()
+) -> None:
+    """Let the caches of every process know that the vectors of records change.
+
+    Args:
+        connection: In a write transaction.
+        t: The store's tables.
+        select: A query for the seqs of the records.
+        binds: The values of its parameters.
+    """
+    connection.execute(f"INSERT INTO {t.vector_change} (record_seq) {select}", binds)
+    added = connection.changes()
+    if not added:
+        return
     generation = connection.last_insert_rowid()
-    if generation % _CHANGES_KEPT == 0:
-        floor = generation - _CHANGES_KEPT
+    if generation // _CHANGES_KEPT > (generation - added) // _CHANGES_KEPT:
+        floor = (generation // _CHANGES_KEPT - 1) * _CHANGES_KEPT
         connection.execute(f"DELETE FROM {t.vector_change} WHERE generation <= ?", (floor,))
         connection.execute(
             f"INSERT INTO {t.meta} (key, value) VALUES ('vector_floor', ?) "

@@ -3,13 +3,14 @@
 A record is invalid exactly as long as a lifecycle link (`supersedes`, `refines`, `duplicates`)
 ends at it; so chains keep all but their head invalid, and in a cycle every record is. When a
 record dies, by deletion or by becoming invalid, every record that depends on it, directly or
-through others, is marked for review. May import records, requests, query, rows and where.
+through others, is marked for review. Both ends of a link belong to one user, so that nobody's
+memories change or show the id of another's. May import records, requests, query, rows and where.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -54,6 +55,9 @@ _REASONS: Final = {
     "refines": "refined by",
     "duplicates": "duplicate of",
 }
+_LAST_MOMENT: Final = 2**63 - 1
+_DEPENDENCY: Final = "depends_on"
+_DELETED: Final = "which was deleted"
 
 
 def insert_link(
@@ -69,7 +73,7 @@ def insert_link(
     if source[0] == target[0]:
         msg = f"record {link.source_record_id!r} cannot be linked to itself"
         raise ConflictError(msg)
-    if source[2] is not None and target[2] is not None and source[2] != target[2]:
+    if source[2] != target[2]:
         msg = (
             f"records {link.source_record_id!r} and {link.target_record_id!r} belong to different "
             "users and cannot be linked"
@@ -101,6 +105,8 @@ def insert_link(
         ),
     )
     settle(connection, t, (target[0],), now)
+    if link.relation_type == _DEPENDENCY:
+        _review_from(connection, t, source[0], news=None)
     return replace(link, source_record_type=source[1], target_record_type=target[1])
 
 
@@ -192,7 +198,7 @@ def _found_link(
     where = _link_where(LinkQuery(filter=record_filter, ids=(link_id,)))
     row = fetch_one(
         connection,
-        f"SELECT l.seq, l.target_seq FROM {_link_from(t)} WHERE {where.sql}",
+        f"SELECT l.seq, l.source_seq, l.target_seq FROM {_link_from(t)} WHERE {where.sql}",
         where.binds,
     )
     if row is None:
@@ -210,7 +216,7 @@ def change_link(
     now: datetime,
 ) -> RecordRelation:
     """Change what is named of a link, and settle the record it ends at."""
-    seq, target = _found_link(connection, t, link_id, record_filter)
+    seq, source, target = _found_link(connection, t, link_id, record_filter)
     assignments = []
     binds: list[Any] = []
     for name in LinkChanges.__slots__:
@@ -238,6 +244,8 @@ def change_link(
             f"UPDATE {t.link} SET {', '.join(assignments)} WHERE seq = ?", (*binds, seq)
         )
         settle(connection, t, (target,), now)
+        added = changes.relation_type == _DEPENDENCY
+        _review_from(connection, t, source, news=None if added else ())
     row = fetch_one(
         connection, f"SELECT {_LINK_COLUMNS} FROM {_link_from(t)} WHERE l.seq = ?", (seq,)
     )
@@ -253,20 +261,31 @@ def remove_link(
     now: datetime,
 ) -> None:
     """Delete a link, and restore the record it ends at if it was the last that stood there."""
-    seq, target = _found_link(connection, t, link_id, record_filter)
+    seq, source, target = _found_link(connection, t, link_id, record_filter)
     connection.execute(f"DELETE FROM {t.link} WHERE seq = ?", (seq,))
     settle(connection, t, (target,), now)
+    _review_from(connection, t, source, news=())
+
+
+def _review_from(
+    connection: apsw.Connection, t: Tables, seq: int, *, news: Collection[int] | None
+) -> None:
+    """Look anew at a record whose dependencies changed, and at what depends on it."""
+    review(connection, t, (seq, *dependants(connection, t, (seq,))), news=news)
 
 
 def settle(connection: apsw.Connection, t: Tables, seqs: Iterable[int], now: datetime) -> None:
-    """Bring the status of records in step with the lifecycle links that end at them."""
+    """Bring the status of records in step with the lifecycle links that end at them.
+
+    What was made invalid by hand, with a reason of its own, stays as it is.
+    """
     for seq in seqs:
         before = fetch_one(
             connection,
             f"SELECT id, status, invalidation_reason FROM {t.record} WHERE seq = ?",
             (seq,),
         )
-        if before is None:
+        if before is None or (before[1] == "invalid" and not _is_of_link(before[2])):
             continue
         link = fetch_one(
             connection,
@@ -279,62 +298,110 @@ def settle(connection: apsw.Connection, t: Tables, seqs: Iterable[int], now: dat
         reason = None if link is None else f"{_REASONS[link[0]]} {link[1]}"
         if (status, reason) == before[1:]:
             continue
+        at = to_micros(now)
         connection.execute(
             f"UPDATE {t.record} SET status = ?, invalidation_reason = ?, updated_at = ?, "
+            f"invalidated_at = CASE WHEN ? IS NULL THEN NULL ELSE coalesce(invalidated_at, ?) END, "
             f"revision = revision + 1 WHERE seq = ?",
-            (status, reason, to_micros(now), seq),
+            (status, reason, at, reason, at, seq),
         )
-        if status != before[1]:
-            died = status == "invalid"
-            mark_dependants(
-                connection,
-                t,
-                (seq,),
-                f"depends on {before[0]}, which is {reason}" if died else None,
-            )
+        review(connection, t, dependants(connection, t, (seq,)), news={seq})
 
 
-def mark_dependants(
-    connection: apsw.Connection, t: Tables, seqs: Sequence[int], reason: str | None
-) -> int:
-    """Mark every record that depends on the given ones for review, or clear the mark.
+def _is_of_link(reason: str | None) -> bool:
+    return reason is not None and reason.startswith(tuple(f"{text} " for text in _REASONS.values()))
 
-    A mark is cleared only where no other dead record is depended on.
 
-    Returns:
-        How many records were marked or cleared.
-    """
-    dependants = [
+def dependants(connection: apsw.Connection, t: Tables, seqs: Iterable[int]) -> list[int]:
+    """Return the records that depend on the given ones, directly or through others."""
+    return [
         row[0]
         for row in fetch_all(
             connection,
             f"WITH RECURSIVE d (seq) AS ("
             f"SELECT source_seq FROM {t.link} WHERE relation_type = 'depends_on' "
             f"AND target_seq IN (SELECT value FROM json_each(?)) "
-            f"UNION SELECT l.source_seq FROM {t.link} l JOIN d ON l.target_seq = d.seq "
-            f"WHERE l.relation_type = 'depends_on') SELECT seq FROM d",
+            f"UNION SELECT l.source_seq FROM d JOIN {t.link} l ON l.target_seq = d.seq "
+            f"AND l.relation_type = 'depends_on') SELECT seq FROM d ORDER BY seq",
             (dump_json(list(seqs)),),
         )
-        if row[0] not in seqs
     ]
-    for seq in dependants:
-        shown = reason if reason is not None else _other_reason(connection, t, seq)
-        connection.execute(f"UPDATE {t.record} SET review_reason = ? WHERE seq = ?", (shown, seq))
-    return len(dependants)
 
 
-def _other_reason(connection: apsw.Connection, t: Tables, seq: int) -> str | None:
-    row = fetch_one(
+def review(
+    connection: apsw.Connection, t: Tables, seqs: Iterable[int], *, news: Collection[int] | None
+) -> None:
+    """Bring the marks for review of records in step with what they depend on.
+
+    A mark stays for as long as what it names is dead; one that names what was deleted stays until
+    the record gets a new content.
+
+    Args:
+        connection: In a write transaction.
+        t: The store's tables.
+        seqs: The records to look at.
+        news: Dependencies that may put a mark where there is none; None for every dead one. Old
+            news does not mark again what somebody has reviewed.
+    """
+    for seq in seqs:
+        row = fetch_one(connection, f"SELECT review_reason FROM {t.record} WHERE seq = ?", (seq,))
+        if row is None or (row[0] is not None and row[0].endswith(_DELETED)):
+            continue
+        dead = _dead_dependencies(connection, t, seq)
+        if row[0] is None:
+            reasons = [text for place, text in dead if news is None or place in news]
+        else:
+            reasons = [text for _, text in dead]
+        if row[0] in reasons or (row[0] is None and not reasons):
+            continue
+        connection.execute(
+            f"UPDATE {t.record} SET review_reason = ? WHERE seq = ?",
+            (reasons[0] if reasons else None, seq),
+        )
+
+
+def mark_orphans(connection: apsw.Connection, t: Tables) -> int:
+    """Mark the survivors that depend on records of `temp.gone`, which are about to be deleted.
+
+    Returns:
+        How many records were marked.
+    """
+    direct = fetch_all(
+        connection,
+        f"SELECT l.source_seq, min(r.id) FROM temp.gone g CROSS JOIN {t.link} l "
+        f"ON l.target_seq = g.seq AND l.relation_type = 'depends_on' "
+        f"JOIN {t.record} r ON r.seq = g.seq "
+        f"WHERE l.source_seq NOT IN (SELECT seq FROM temp.gone) GROUP BY l.source_seq",
+    )
+    marked: set[int] = set()
+    for seq, cause in direct:
+        for place in (seq, *dependants(connection, t, (seq,))):
+            if place in marked:
+                continue
+            marked.add(place)
+            connection.execute(
+                f"UPDATE {t.record} SET review_reason = ? WHERE seq = ?",
+                (f"depends on {cause}, {_DELETED}", place),
+            )
+    return len(marked)
+
+
+def _dead_dependencies(connection: apsw.Connection, t: Tables, seq: int) -> list[tuple[int, str]]:
+    """Return the dead records a record depends on with reasons for a review, the oldest first."""
+    rows = fetch_all(
         connection,
         f"WITH RECURSIVE d (seq) AS (SELECT target_seq FROM {t.link} "
         f"WHERE relation_type = 'depends_on' AND source_seq = ? "
-        f"UNION SELECT l.target_seq FROM {t.link} l JOIN d ON l.source_seq = d.seq "
-        f"WHERE l.relation_type = 'depends_on') "
-        f"SELECT r.id, r.invalidation_reason FROM d JOIN {t.record} r ON r.seq = d.seq "
-        f"WHERE r.status = 'invalid' AND r.seq <> ? ORDER BY r.seq LIMIT 1",
+        f"UNION SELECT l.target_seq FROM d JOIN {t.link} l ON l.source_seq = d.seq "
+        f"AND l.relation_type = 'depends_on') "
+        f"SELECT r.seq, r.id, r.invalidation_reason FROM d JOIN {t.record} r ON r.seq = d.seq "
+        f"WHERE r.status = 'invalid' AND r.seq <> ? ORDER BY r.seq",
         (seq, seq),
     )
-    return None if row is None else f"depends on {row[0]}, which is {row[1]}"
+    return [
+        (place, f"depends on {name}, which is {reason or 'no longer valid'}")
+        for place, name, reason in rows
+    ]
 
 
 def expand(
@@ -353,6 +420,7 @@ def expand(
             (dump_json(query.roots),),
         ).fetchall()  # type: ignore[arg-type]
     )
+    known_at = to_micros(query.filter.known_at)
     reached = {root: {seq: root} for root, seq in root_seqs.items()}
     trees: dict[str, list[LinkedNode]] = {root: [] for root in root_seqs}
     frontier = {root: [seq] for root, seq in root_seqs.items()}
@@ -362,7 +430,7 @@ def expand(
         seqs = sorted({seq for root in open_roots for seq in frontier[root]})
         if not seqs:
             break
-        steps = _steps(connection, t, seqs, where, known)
+        steps = _steps(connection, t, seqs, where, known, known_at)
         for root in open_roots:
             nexts = []
             ordered = sorted(
@@ -393,6 +461,7 @@ def _steps(
     seqs: Sequence[int],
     where: Where,
     known: dict[int, ScopedRecord],
+    known_at: int | None,
 ) -> Mapping[int, list[_Step]]:
     """Return the links that leave each record in either direction, to records that pass."""
     steps: dict[int, list[_Step]] = defaultdict(list)
@@ -407,8 +476,8 @@ def _steps(
         f"SELECT h.here, h.there, l.created_at, {_LINK_COLUMNS} FROM hop h "
         f"CROSS JOIN {t.record} o ON o.seq = h.there CROSS JOIN {t.link} l ON l.seq = h.link_seq "
         f"JOIN {t.record} s ON s.seq = l.source_seq JOIN {t.record} e ON e.seq = l.target_seq "
-        f"WHERE {where.sql}",
-        (listed, listed, *where.binds),
+        f"WHERE {where.sql} AND l.created_at <= ?",
+        (listed, listed, *where.binds, _LAST_MOMENT if known_at is None else known_at),
     )
     missing = {row[1] for row in rows} - known.keys()
     for row in fetch_all(

@@ -12,6 +12,7 @@ from typing import Any, Final
 import orjson
 
 from agentmemory.records import (
+    LIFECYCLE_LINK_TYPES,
     Layer,
     RecordStatus,
     ScopedRecord,
@@ -47,6 +48,10 @@ def dump_json(value: Mapping[str, Any] | Sequence[Any]) -> str:
 _STATUS: Final = {status.value: status for status in RecordStatus}
 _TIER: Final = {tier.value: tier for tier in Tier}
 
+LIFECYCLE_SQL: Final = f"({', '.join(repr(name) for name in sorted(LIFECYCLE_LINK_TYPES))})"
+
+"""The lifecycle link types as a list in SQL."""
+
 RECORD_COLUMNS: Final = (
     "seq",
     "id",
@@ -61,6 +66,7 @@ RECORD_COLUMNS: Final = (
     "metadata",
     "status",
     "invalidation_reason",
+    "invalidated_at",
     "review_reason",
     "tier",
     "layer",
@@ -88,10 +94,15 @@ def record_select(t: Tables, alias: str = "r") -> str:
         f"FROM {t.source} s WHERE s.record_seq = {alias}.seq) END"
     )
     replaced_by = (
-        f"CASE {alias}.status WHEN 'invalid' THEN (SELECT w.id FROM {t.link} l "
-        f"JOIN {t.record} w ON w.seq = l.source_seq WHERE l.target_seq = {alias}.seq "
-        f"AND l.relation_type IN ('supersedes', 'refines', 'duplicates') "
-        f"ORDER BY w.status DESC, l.seq DESC LIMIT 1) END"
+        # Along the chain of replacements to a valid one; without one, the latest step of it.
+        f"CASE {alias}.status WHEN 'invalid' THEN ("
+        f"WITH RECURSIVE up (seq, step, link_seq) AS ("
+        f"SELECT l.source_seq, 1, l.seq FROM {t.link} l WHERE l.target_seq = {alias}.seq "
+        f"AND l.relation_type IN {LIFECYCLE_SQL} "
+        f"UNION SELECT l.source_seq, 2, l.seq FROM up JOIN {t.link} l ON l.target_seq = up.seq "
+        f"AND l.relation_type IN {LIFECYCLE_SQL}) "
+        f"SELECT w.id FROM up JOIN {t.record} w ON w.seq = up.seq WHERE w.seq <> {alias}.seq "
+        f"ORDER BY w.status DESC, up.step, up.link_seq DESC LIMIT 1) END"
     )
     return f"{columns}, {sources}, {replaced_by}"
 
@@ -112,6 +123,7 @@ def record_from_row(row: Sequence[Any]) -> ScopedRecord:
         metadata,
         status,
         invalidation_reason,
+        invalidated_at,
         review_reason,
         tier,
         layer,
@@ -156,6 +168,7 @@ def record_from_row(row: Sequence[Any]) -> ScopedRecord:
         sources=() if sources == "[]" else tuple(orjson.loads(sources)),
         seq=seq,
         invalidation_reason=invalidation_reason,
+        invalidated_at=from_micros(invalidated_at),
         review_reason=review_reason,
         replaced_by=replaced_by,
         user_id=user_id,
@@ -182,6 +195,7 @@ def record_values(record: ScopedRecord) -> tuple[Any, ...]:
         dump_json(record.metadata),
         record.status.value,
         record.invalidation_reason,
+        to_micros(record.invalidated_at),
         record.review_reason,
         record.tier.value,
         record.layer,

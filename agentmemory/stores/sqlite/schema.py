@@ -92,6 +92,7 @@ def _create_v1(t: Tables) -> tuple[str, ...]:
             metadata TEXT NOT NULL,
             status TEXT NOT NULL,
             invalidation_reason TEXT,
+            invalidated_at INTEGER,
             review_reason TEXT,
             tier TEXT NOT NULL,
             layer TEXT,
@@ -116,6 +117,17 @@ def _create_v1(t: Tables) -> tuple[str, ...]:
         f"CREATE INDEX {t.record}_event ON {t.record} (user_id, effective_time, seq)",
         f"""CREATE INDEX {t.record}_expiry ON {t.record} (expires_at)
             WHERE expires_at IS NOT NULL""",
+        f"""CREATE UNIQUE INDEX {t.record}_user_profile ON {t.record} (user_id)
+            WHERE record_type = 'user_profile'""",
+        f"""CREATE UNIQUE INDEX {t.record}_agent_profile ON {t.record} (agent_id)
+            WHERE record_type = 'agent_profile'""",
+        f"""CREATE TABLE {t.image} (
+            record_seq INTEGER PRIMARY KEY REFERENCES {t.record} (seq),
+            mime_type TEXT NOT NULL,
+            width INTEGER NOT NULL,
+            height INTEGER NOT NULL,
+            data BLOB NOT NULL
+        ) STRICT""",
         f"""CREATE TABLE {t.source} (
             record_seq INTEGER NOT NULL REFERENCES {t.record} (seq),
             position INTEGER NOT NULL,
@@ -313,6 +325,7 @@ def _drop(connection: apsw.Connection, store_id: str) -> None:
         t.vocabulary,
         t.fts,
         t.source,
+        t.image,
         t.chunk,
         t.vector,
         t.vector_change,

@@ -6,6 +6,7 @@ May import the other modules of this folder, protocols and what lies below.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,13 +16,25 @@ import orjson
 from anyio import to_thread
 
 from agentmemory.config import SchemaPolicy
-from agentmemory.errors import EmbedderMismatchError, NotFoundError, StoreUnavailableError
+from agentmemory.errors import (
+    EmbedderMismatchError,
+    NotFoundError,
+    ScopeError,
+    StoreUnavailableError,
+)
 from agentmemory.protocols import EmbedderFingerprint
-from agentmemory.records import RecordRelation, ScopedRecord, ThreadRecord, Tier
+from agentmemory.records import (
+    ImageContent,
+    RecordRelation,
+    ScopedRecord,
+    ThreadRecord,
+    Tier,
+)
 from agentmemory.requests import (
     Candidate,
     CandidateQuery,
     Deletion,
+    Erasure,
     Expansion,
     Expectation,
     JobDraft,
@@ -39,8 +52,10 @@ from agentmemory.requests import (
     ThreadTail,
 )
 from agentmemory.scope import ScopeFilter
-from agentmemory.stores.sqlite import writes
+from agentmemory.stores.sqlite import deletes, erasure, writes
+from agentmemory.stores.sqlite.connection import MEMORY
 from agentmemory.stores.sqlite.engine import SqliteEngine
+from agentmemory.stores.sqlite.images import read_images
 from agentmemory.stores.sqlite.indexing import drop_vectors, neighbour, put_vectors
 from agentmemory.stores.sqlite.links import (
     change_link,
@@ -62,7 +77,7 @@ from agentmemory.stores.sqlite.schema import (
     prepare,
 )
 from agentmemory.stores.sqlite.search import fetch_records, find_candidates, list_actors
-from agentmemory.stores.sqlite.vectors import VectorIndex
+from agentmemory.stores.sqlite.vectors import VectorIndex, read_vectors
 from agentmemory.stores.sqlite.where import record_where
 
 if TYPE_CHECKING:
@@ -256,7 +271,13 @@ class SqliteStore:
 
     async def delete_thread(self, thread_id: str, *, now: datetime) -> Deletion:
         """Delete a thread and every record in it."""
-        return await self._engine.write(lambda c: writes.remove_thread(c, self._t, thread_id, now))
+        return await self._engine.write(lambda c: self._remove_thread(c, thread_id, now))
+
+    def _remove_thread(
+        self, connection: apsw.Connection, thread_id: str, now: datetime
+    ) -> Deletion:
+        writes.read_thread(connection, self._t, thread_id)
+        return deletes.remove_thread(connection, self._t, thread_id, now)
 
     async def list_threads(self, query: ThreadQuery) -> Page[ThreadRecord]:
         """Return one page of threads."""
@@ -271,6 +292,7 @@ class SqliteStore:
         jobs: Sequence[JobDraft] = (),
         links: Sequence[RecordRelation] = (),
         link_filter: RecordFilter | None = None,
+        images: Mapping[str, ImageContent] | None = None,
     ) -> tuple[ScopedRecord, ...]:
         """Store new records, their index rows and jobs; all or nothing."""
         now = max((record.created_at for record in records), default=datetime.now(UTC))
@@ -284,6 +306,7 @@ class SqliteStore:
                 jobs=jobs,
                 links=links,
                 link_filter=link_filter,
+                images=images,
                 now=now,
             )
         )
@@ -305,6 +328,14 @@ class SqliteStore:
             return tuple(found[name] for name in record_filter.ids or () if name in found)
 
         return await self._engine.read(work)
+
+    async def get_images(
+        self, ids: Sequence[str], *, include_bytes: bool
+    ) -> Mapping[str, ImageContent]:
+        """Return what is stored of images by record id; the files only if asked for."""
+        return await self._engine.read(
+            lambda c: read_images(c, self._t, ids, include_bytes=include_bytes)
+        )
 
     async def neighbourhood(self, record_filter: RecordFilter) -> Neighbourhood:
         """Return a message with the turns around it in its thread."""
@@ -353,6 +384,7 @@ class SqliteStore:
         expects: Sequence[Expectation] = (),
         vectors: Mapping[str, FloatVector] | None = None,
         jobs: Sequence[JobDraft] = (),
+        image: ImageContent | None = None,
     ) -> ScopedRecord:
         """Change what `changes` names of one record."""
         return await self._engine.write(
@@ -365,6 +397,7 @@ class SqliteStore:
                 expects=expects,
                 vectors=vectors,
                 jobs=jobs,
+                image=image,
             )
         )
 
@@ -376,16 +409,62 @@ class SqliteStore:
         vectors: Mapping[str, FloatVector] | None = None,
     ) -> Deletion:
         """Delete the records the filter lets through, with all that was derived from them."""
-        return await self._engine.write(
-            lambda c: writes.remove_records(
-                c, self._t, record_filter, expects=expects, vectors=vectors
-            )
-        )
+        if record_filter.ids is None:
+            _check_bounded(record_filter.scope)
+
+        def work(connection: apsw.Connection) -> Deletion:
+            writes.check_expectations(connection, self._t, expects)
+            return deletes.remove_records(connection, self._t, record_filter, vectors=vectors)
+
+        return await self._engine.write(work)
 
     async def purge_expired(self, now: datetime) -> Deletion:
         """Delete every record that expired at or before a time."""
         expired = RecordFilter(scope=ScopeFilter(), now=now, tiers=tuple(Tier), only_expired=True)
-        return await self.delete_records(expired)
+        return await self._engine.write(
+            lambda c: deletes.remove_records(c, self._t, expired, derived=False)
+        )
+
+    async def delete_scope(
+        self, scope: ScopeFilter, *, now: datetime, dry_run: bool = False
+    ) -> Deletion:
+        """Delete every thread and record of a scope."""
+        _check_bounded(scope)
+        return await self._engine.write(
+            lambda c: deletes.remove_scope(
+                c, self._t, scope, now, any_source=False, dry_run=dry_run
+            ),
+            timeout_s=math.inf,
+        )
+
+    async def erase_scope(self, scope: ScopeFilter, *, now: datetime) -> Erasure:
+        """Delete every thread and record of a scope, and let nothing of it stay in the file."""
+        _check_bounded(scope)
+
+        def work(connection: apsw.Connection) -> tuple[tuple[bytes, ...], Deletion]:
+            deletes.gather_scope(connection, self._t, scope, any_source=True)
+            probes = erasure.sample(connection, self._t)
+            deletion = deletes.remove_scope(
+                connection, self._t, scope, now, any_source=True, dry_run=False
+            )
+            erasure.merge_segments(connection, self._t)
+            erasure.note_erasure(connection, self._t, scope, now, deletion)
+            return probes, deletion
+
+        probes, deletion = await self._engine.write(work, timeout_s=math.inf)
+        rebuilt = {"text_index": 1, "reindexed": deletion.counts.get("reindexed", 0)}
+        if self._path == MEMORY:
+            return Erasure(deletion=deletion, rebuilt=rebuilt)
+        await self._engine.maintain(erasure.rebuild_file, timeout_s=math.inf)
+        log_emptied = await self._engine.checkpoint(timeout_s=math.inf)
+        alive = await self._engine.read(
+            lambda c: erasure.still_alive(c, self._t, probes), timeout_s=math.inf
+        )
+        sought = [probe for probe in probes if probe not in alive]
+        scan = await to_thread.run_sync(
+            lambda: erasure.scan(self._engine.path, sought, log_emptied=log_emptied)
+        )
+        return Erasure(deletion=deletion, rebuilt={**rebuilt, "file": 1}, scan=scan)
 
     async def put_vectors(
         self, vectors: Mapping[str, FloatVector], *, expects: Sequence[Expectation] = ()
@@ -426,6 +505,10 @@ class SqliteStore:
         """Return what is linked to each root, nearest first."""
         return await self._engine.read(lambda c: expand(c, self._t, query))
 
+    async def vectors(self, record_ids: Sequence[str]) -> Mapping[str, FloatVector]:
+        """Return the unit vectors of the records that have one."""
+        return await self._engine.read(lambda c: read_vectors(c, self._t, record_ids))
+
     async def candidates(self, query: CandidateQuery) -> tuple[Candidate, ...]:
         """Run both arms of a search and return the union, each with the scores of both."""
         return await self._engine.read(lambda c: find_candidates(c, self._t, self._vectors, query))
@@ -433,6 +516,12 @@ class SqliteStore:
     async def actors(self, record_filter: RecordFilter) -> tuple[str, ...]:
         """Return the names of the speakers in a scope, sorted."""
         return await self._engine.read(lambda c: list_actors(c, self._t, record_filter.scope))
+
+
+def _check_bounded(scope: ScopeFilter) -> None:
+    if scope.is_unbounded:
+        msg = "a delete without a scope would empty the store; give a user, an agent or a thread"
+        raise ScopeError(msg, argument="scope")
 
 
 def _as_dict(fingerprint: EmbedderFingerprint) -> dict[str, Any]:

@@ -267,6 +267,19 @@ class VectorIndex:
             self._floats = floats
 
 
+def read_vectors(
+    connection: apsw.Connection, t: Tables, record_ids: Sequence[str]
+) -> dict[str, FloatVector]:
+    """Return the stored vectors of records by id."""
+    rows = fetch_all(
+        connection,
+        f"SELECT r.id, v.vector FROM json_each(?) j CROSS JOIN {t.record} r ON r.id = j.value "
+        f"CROSS JOIN {t.vector} v ON v.record_seq = r.seq",
+        (dump_json(list(record_ids)),),
+    )
+    return {row[0]: np.frombuffer(row[1], dtype="<f4") for row in rows}
+
+
 def _dot(
     matrix: npt.NDArray[np.float32], query: npt.NDArray[np.float32]
 ) -> npt.NDArray[np.float32]:

@@ -73,7 +73,14 @@ def record_where(record_filter: RecordFilter, alias: str = "r") -> Where:
         marks = ", ".join("?" * len(record_filter.record_types))
         where.add(f"{alias}.record_type IN ({marks})", *record_filter.record_types)
     if not record_filter.include_invalid:
-        where.add(f"{alias}.status = 'valid'")
+        if record_filter.known_at is None:
+            where.add(f"{alias}.status = 'valid'")
+        else:
+            # What was made invalid later was valid as far as was known then.
+            where.add(
+                f"({alias}.status = 'valid' OR {alias}.invalidated_at > ?)",
+                to_micros(record_filter.known_at),
+            )
     if record_filter.tiers is None:
         where.add(f"{alias}.tier NOT IN (?, ?)", *_RESTING)
     else:

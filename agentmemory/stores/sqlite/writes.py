@@ -6,14 +6,20 @@ May import records, requests, indexing, rows and where.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from agentmemory.errors import ConflictError, NotFoundError, StaleReadError
-from agentmemory.records import RecordRelation, ScopedRecord, ThreadRecord, Tier
+from agentmemory.records import (
+    ImageContent,
+    RecordRelation,
+    RecordStatus,
+    ScopedRecord,
+    ThreadRecord,
+    Tier,
+)
 from agentmemory.requests import (
-    Deletion,
     Expectation,
     JobDraft,
     RecordChanges,
@@ -22,15 +28,15 @@ from agentmemory.requests import (
     ThreadTail,
 )
 from agentmemory.scope import NOT_SET_MARKER, ScopeFilter
+from agentmemory.stores.sqlite.images import put_image
 from agentmemory.stores.sqlite.indexing import (
     drop_vectors,
     neighbour,
     put_vectors,
     reindex,
-    unindex,
 )
-from agentmemory.stores.sqlite.links import insert_link, mark_dependants, settle
-from agentmemory.stores.sqlite.query import fetch_all, fetch_one, fetch_value
+from agentmemory.stores.sqlite.links import dependants, insert_link, review
+from agentmemory.stores.sqlite.query import fetch_one
 from agentmemory.stores.sqlite.rows import (
     INSERT_COLUMNS,
     THREAD_SELECT,
@@ -81,9 +87,13 @@ def read_thread(connection: apsw.Connection, t: Tables, thread_id: str) -> Threa
         connection, f"SELECT {THREAD_SELECT} FROM {t.thread} WHERE id = ?", (thread_id,)
     )
     if row is None:
-        msg = f"there is no thread {thread_id!r}"
-        raise NotFoundError(msg)
+        raise NotFoundError(no_thread(thread_id))
     return thread_from_row(row)
+
+
+def no_thread(thread_id: str) -> str:
+    """Say that a thread is not there."""
+    return f"there is no thread {thread_id!r}"
 
 
 def change_thread(
@@ -108,26 +118,6 @@ def change_thread(
     return read_thread(connection, t, thread_id)
 
 
-def remove_thread(
-    connection: apsw.Connection, t: Tables, thread_id: str, now: datetime
-) -> Deletion:
-    """Delete a thread and every record in it."""
-    read_thread(connection, t, thread_id)
-    seqs = [
-        row[0]
-        for row in connection.execute(
-            f"SELECT seq FROM {t.record} WHERE thread_id = ?", (thread_id,)
-        )
-    ]
-    counts = _remove(connection, t, seqs, now)
-    for name in ("summary", "job"):
-        connection.execute(f"DELETE FROM {getattr(t, name)} WHERE thread_id = ?", (thread_id,))
-        counts[name] += connection.changes()
-    connection.execute(f"DELETE FROM {t.thread} WHERE id = ?", (thread_id,))
-    counts["thread"] += 1
-    return Deletion(counts=_nonzero(counts))
-
-
 def insert_records(
     connection: apsw.Connection,
     t: Tables,
@@ -139,6 +129,7 @@ def insert_records(
     links: Sequence[RecordRelation],
     link_filter: RecordFilter | None,
     now: datetime,
+    images: Mapping[str, ImageContent] | None = None,
 ) -> tuple[ScopedRecord, ...]:
     """Store new records with their index rows and jobs."""
     if tail is not None:
@@ -159,6 +150,8 @@ def insert_records(
         seqs.append(seq)
         touched.add(seq)
         _insert_sources(connection, t, seq, record.sources)
+        if images and record.id in images:
+            put_image(connection, t, seq, images[record.id])
     touched.update(seq for seq in before.values() if seq is not None)
     reindex(connection, t, touched)
     if vectors:
@@ -210,8 +203,28 @@ def _check_new(connection: apsw.Connection, t: Tables, records: Sequence[ScopedR
     if taken:
         msg = f"a record with id {taken[0]!r} exists already; ids are unique in a store"
         raise ConflictError(msg)
-    for thread_id in {record.thread_id for record in records} - {None}:
-        read_thread(connection, t, str(thread_id))
+    for thread_id, user_id in {(record.thread_id, record.user_id) for record in records}:
+        if thread_id is not None and read_thread(connection, t, thread_id).user_id != user_id:
+            # In the words of a thread that is not there, so as not to tell that it is.
+            raise NotFoundError(no_thread(thread_id))
+    _check_profiles(connection, t, records)
+
+
+def _check_profiles(
+    connection: apsw.Connection, t: Tables, records: Sequence[ScopedRecord]
+) -> None:
+    for record in records:
+        if record.record_type not in ("user_profile", "agent_profile"):
+            continue
+        kind = record.record_type.removesuffix("_profile")
+        owner = record.user_id if kind == "user" else record.agent_id
+        if fetch_one(
+            connection,
+            f"SELECT 1 FROM {t.record} WHERE record_type = ? AND {kind}_id = ?",
+            (record.record_type, owner),
+        ):
+            msg = f"{kind} {owner!r} has a profile already; change it with `update_{kind}`"
+            raise ConflictError(msg)
 
 
 def _insert_sources(
@@ -245,6 +258,7 @@ def change_record(
     expects: Sequence[Expectation],
     vectors: Mapping[str, FloatVector] | None,
     jobs: Sequence[JobDraft],
+    image: ImageContent | None,
 ) -> ScopedRecord:
     """Change what is named of one record, and rewrite what depends on it."""
     check_expectations(connection, t, expects)
@@ -266,6 +280,16 @@ def change_record(
     if sources is not None:
         connection.execute(f"DELETE FROM {t.source} WHERE record_seq = ?", (seq,))
         _insert_sources(connection, t, seq, sources)
+    if "status" in given:
+        invalid = given["status"] is RecordStatus.INVALID
+        connection.execute(
+            f"UPDATE {t.record} SET invalidated_at = "
+            f"CASE WHEN ? THEN coalesce(invalidated_at, ?) END WHERE seq = ?",
+            (invalid, to_micros(now), seq),
+        )
+        review(connection, t, dependants(connection, t, (seq,)), news={seq})
+    if image is not None:
+        put_image(connection, t, seq, image)
     if _INDEXED_FIELDS & given.keys():
         touched = {seq}
         if "content" in given:
@@ -324,109 +348,3 @@ def missing(record_filter: RecordFilter) -> str:
     ids = ", ".join(map(repr, record_filter.ids or ()))
     kinds = " or ".join(record_filter.record_types or ("record",))
     return f"there is no {kinds} {ids} in this scope"
-
-
-def remove_records(
-    connection: apsw.Connection,
-    t: Tables,
-    record_filter: RecordFilter,
-    *,
-    expects: Sequence[Expectation],
-    vectors: Mapping[str, FloatVector] | None,
-) -> Deletion:
-    """Delete what the filter lets through and rewrite what its neighbours indexed of it."""
-    check_expectations(connection, t, expects)
-    where = record_where(record_filter)
-    rows = fetch_all(
-        connection,
-        f"SELECT r.seq, r.thread_id, r.record_type FROM {t.record} r WHERE {where.sql}",
-        where.binds,
-    )
-    gone = {row[0] for row in rows}
-    touched: set[int] = set()
-    orphaned: set[int] = set()
-    for seq, thread_id, record_type in rows:
-        if record_type != "message":
-            continue
-        for step in (-1, 1):
-            other = _surviving_neighbour(connection, t, thread_id, seq, step, gone)
-            if other is not None:
-                touched.add(other)
-                if step > 0:
-                    orphaned.add(other)
-    counts = _remove(connection, t, sorted(gone), record_filter.now)
-    drop_vectors(connection, t, sorted(orphaned))
-    reindex(connection, t, touched)
-    if vectors:
-        put_vectors(connection, t, vectors)
-    renewed = vectors or {}
-    stale = tuple(
-        record.id for record in _by_seq(connection, t, sorted(orphaned)) if record.id not in renewed
-    )
-    return Deletion(counts=_nonzero(counts), stale=stale)
-
-
-def _surviving_neighbour(
-    connection: apsw.Connection,
-    t: Tables,
-    thread_id: str | None,
-    seq: int,
-    step: int,
-    gone: set[int],
-) -> int | None:
-    place = neighbour(connection, t, thread_id, seq, step)
-    # Only the ends of a deleted run have neighbours that stay; inside a run the next one's
-    # turn to look comes anyway.
-    return None if place is None or place in gone else place
-
-
-def _remove(
-    connection: apsw.Connection, t: Tables, seqs: Sequence[int], now: datetime
-) -> Counter[str]:
-    counts: Counter[str] = Counter()
-    gone = set(seqs)
-    freed: set[int] = set()
-    for seq in seqs:
-        name = fetch_value(connection, f"SELECT id FROM {t.record} WHERE seq = ?", (seq,))
-        counts["review"] += mark_dependants(
-            connection, t, (seq,), f"depends on {name}, which was deleted"
-        )
-        freed.update(
-            row[0]
-            for row in fetch_all(
-                connection, f"SELECT target_seq FROM {t.link} WHERE source_seq = ?", (seq,)
-            )
-        )
-    for batch in _batches(seqs, 500):
-        listed = dump_json(list(batch))
-        member = "(SELECT value FROM json_each(?))"
-        unindex(connection, t, batch)
-        drop_vectors(connection, t, batch)
-        connection.execute(
-            f"DELETE FROM {t.link} WHERE source_seq IN {member} OR target_seq IN {member}",
-            (listed, listed),
-        )
-        counts["link"] += connection.changes()
-        connection.execute(f"DELETE FROM {t.source} WHERE record_seq IN {member}", (listed,))
-        counts.update(
-            dict(
-                fetch_all(
-                    connection,
-                    f"SELECT record_type, count(*) FROM {t.record} WHERE seq IN {member} "
-                    f"GROUP BY record_type",
-                    (listed,),
-                )
-            )
-        )
-        connection.execute(f"DELETE FROM {t.record} WHERE seq IN {member}", (listed,))
-    settle(connection, t, sorted(freed - gone), now)
-    return counts
-
-
-def _batches(seqs: Sequence[int], size: int) -> Iterable[Sequence[int]]:
-    for start in range(0, len(seqs), size):
-        yield seqs[start : start + size]
-
-
-def _nonzero(counts: Counter[str]) -> dict[str, int]:
-    return {kind: count for kind, count in sorted(counts.items()) if count}

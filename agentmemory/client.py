@@ -14,15 +14,17 @@ from typing import Any, Literal, Self
 from agentmemory.checks import check_bool, check_id, check_int, check_optional_id
 from agentmemory.config import (
     MemoryRetentionConfig,
+    MemorySearchConfig,
     SchemaPolicy,
+    SearchPreset,
     SearchStrategy,
 )
-from agentmemory.errors import NotFoundError
+from agentmemory.errors import NotFoundError, ValidationError
 from agentmemory.handles.base import explicit_user
 from agentmemory.handles.client_links import ClientLinks
 from agentmemory.handles.client_memories import ClientMemories
 from agentmemory.parts import Parts, checked_metadata, open_store
-from agentmemory.protocols import Clock, IEmbedder, MemoryStore, TokenCounter
+from agentmemory.protocols import Clock, IEmbedder, ILlm, MemoryStore, TokenCounter
 from agentmemory.records import (
     RecordType,
     ThreadRecord,
@@ -39,10 +41,10 @@ from agentmemory.requests import (
 from agentmemory.results import SearchResult
 from agentmemory.retrieval.request import (
     DEFAULT_MAX_LINKED_RESULTS,
-    DEFAULT_MAX_RESULTS,
     SearchRequest,
     check_strategy,
 )
+from agentmemory.retrieval.settings import check_search_config, client_config, to_stored
 from agentmemory.scope import (
     NOT_SET_MARKER,
     NotSet,
@@ -73,6 +75,9 @@ class AsyncAgentMemory(ClientMemories, ClientLinks):
             digits or underscores, at most 16.
         memory_retention_config: How long messages and memories live by default and at most;
             default for ever.
+        search_config: What searches and cards do with what they found; new threads store it.
+        pruner_llm: A language model that removes results of no use; short for a
+            `PruningMemorySearchConfig` in FAST mode, and not together with `search_config`.
         token_counter: Measures texts for budgets; default tiktoken if its encoding is at hand,
             else an estimate.
         clock: Tells the time; default the machine's.
@@ -94,6 +99,8 @@ class AsyncAgentMemory(ClientMemories, ClientLinks):
         schema_policy: SchemaPolicy | NotSet = NOT_SET_MARKER,
         memory_store_id: str | NotSet = NOT_SET_MARKER,
         memory_retention_config: MemoryRetentionConfig | None = None,
+        search_config: MemorySearchConfig | SearchPreset | None = None,
+        pruner_llm: ILlm | None = None,
         token_counter: TokenCounter | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -106,6 +113,7 @@ class AsyncAgentMemory(ClientMemories, ClientLinks):
             token_counter=token_counter,
             clock=clock,
             retention=memory_retention_config,
+            search_config=client_config(search_config, pruner_llm),
         )
         self._store = AsyncStore(self._parts)
 
@@ -139,6 +147,7 @@ class AsyncAgentMemory(ClientMemories, ClientLinks):
         user_id: str | None = None,
         agent_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        search_config: MemorySearchConfig | SearchPreset | None = None,
         context_card_type_search_concurrency: int = DEFAULT_TYPE_SEARCH_CONCURRENCY,
     ) -> AsyncThread:
         """Start a conversation.
@@ -148,6 +157,8 @@ class AsyncAgentMemory(ClientMemories, ClientLinks):
             user_id: The user it belongs to; default none.
             agent_id: The agent it belongs to; default none.
             metadata: JSON-like values of the caller's own.
+            search_config: What its searches and cards do with what they found; stored with the
+                thread but for live objects. Default the client's.
             context_card_type_search_concurrency: How many searches of a context card run at
                 once, 1 or more. Belongs to the handle and is not stored.
 
@@ -156,17 +167,20 @@ class AsyncAgentMemory(ClientMemories, ClientLinks):
             ConflictError: The id is taken.
         """
         now = self._parts.clock.now()
+        given = check_search_config(search_config)
         record = ThreadRecord(
             id=new_id() if thread_id is None else check_id(thread_id, argument="thread_id"),
             user_id=check_optional_id(user_id, argument="user_id"),
             agent_id=check_optional_id(agent_id, argument="agent_id"),
             metadata=checked_metadata(metadata),
+            config=_stored_config(given or self._parts.search_config),
             created_at=now,
             updated_at=now,
         )
         thread = AsyncThread(
             self._parts,
             record,
+            search_config=given,
             context_card_type_search_concurrency=context_card_type_search_concurrency,
         )
         await self._parts.ready()
@@ -179,6 +193,7 @@ class AsyncAgentMemory(ClientMemories, ClientLinks):
         *,
         user_id: OptionalId = NOT_SET_MARKER,
         agent_id: OptionalId = NOT_SET_MARKER,
+        search_config: MemorySearchConfig | SearchPreset | None = None,
         context_card_type_search_concurrency: int = DEFAULT_TYPE_SEARCH_CONCURRENCY,
     ) -> AsyncThread:
         """Open a conversation.
@@ -187,6 +202,8 @@ class AsyncAgentMemory(ClientMemories, ClientLinks):
             thread_id: Its id.
             user_id: The user it has to belong to (None: to none); omitted: not checked.
             agent_id: Likewise for the agent.
+            search_config: What this handle's searches and cards do with what they found, over
+                what the thread stores; not stored.
             context_card_type_search_concurrency: How many searches of a context card run at
                 once, 1 or more. Belongs to the handle and is not stored.
 
@@ -194,10 +211,12 @@ class AsyncAgentMemory(ClientMemories, ClientLinks):
             NotFoundError: No such thread in that scope.
             ValidationError: An argument is not as described.
         """
+        given = check_search_config(search_config)
         record = await self._thread_record(thread_id, user_id, agent_id)
         return AsyncThread(
             self._parts,
             record,
+            search_config=given,
             context_card_type_search_concurrency=context_card_type_search_concurrency,
         )
 
@@ -205,24 +224,45 @@ class AsyncAgentMemory(ClientMemories, ClientLinks):
         self,
         thread_id: str,
         *,
-        metadata: Mapping[str, Any] | None,
+        metadata: Mapping[str, Any] | None | NotSet = NOT_SET_MARKER,
+        search_config: MemorySearchConfig | SearchPreset | None | NotSet = NOT_SET_MARKER,
         user_id: OptionalId = NOT_SET_MARKER,
         agent_id: OptionalId = NOT_SET_MARKER,
     ) -> AsyncThread:
-        """Replace the metadata of a conversation; None clears it.
+        """Replace what is given of a conversation.
+
+        Args:
+            thread_id: Its id.
+            metadata: New metadata as a whole; None clears it.
+            search_config: What its searches and cards do with what they found; None: the
+                client's, whatever that is by then.
+            user_id: The user it has to belong to (None: to none); omitted: not checked.
+            agent_id: Likewise for the agent.
 
         Raises:
             NotFoundError: No such thread in that scope.
-            ValidationError: An argument is not as described.
+            ValidationError: Nothing to change, or an argument is not as described.
         """
-        checked = checked_metadata(metadata)
-        await self._thread_record(thread_id, user_id, agent_id)
+        if metadata is NOT_SET_MARKER and search_config is NOT_SET_MARKER:
+            msg = "nothing to change: give `metadata` or `search_config`"
+            raise ValidationError(msg, argument="metadata")
+        given = None if search_config is NOT_SET_MARKER else check_search_config(search_config)
+        present = await self._thread_record(thread_id, user_id, agent_id)
+        changes = ThreadChanges(
+            metadata=NOT_SET_MARKER if metadata is NOT_SET_MARKER else checked_metadata(metadata),
+            config=(
+                NOT_SET_MARKER
+                if search_config is NOT_SET_MARKER
+                else {**present.config, "search": to_stored(given)}
+            ),
+        )
         record = await self._parts.store.update_thread(
-            thread_id, ThreadChanges(metadata=checked), now=self._parts.clock.now()
+            thread_id, changes, now=self._parts.clock.now()
         )
         return AsyncThread(
             self._parts,
             record,
+            search_config=given,
             context_card_type_search_concurrency=DEFAULT_TYPE_SEARCH_CONCURRENCY,
         )
 
@@ -292,7 +332,7 @@ class AsyncAgentMemory(ClientMemories, ClientLinks):
         exact_agent_match: OptionalFlag = NOT_SET_MARKER,
         exact_thread_match: OptionalFlag = NOT_SET_MARKER,
         scope: Scope | None = None,
-        max_results: int = DEFAULT_MAX_RESULTS,
+        max_results: int | NotSet = NOT_SET_MARKER,
         record_types: Sequence[RecordType] | None = None,
         metadata_filter: Mapping[str, Any] | None = None,
         include_invalid_results: bool = True,
@@ -306,6 +346,8 @@ class AsyncAgentMemory(ClientMemories, ClientLinks):
         known_as_of: datetime | str | None = None,
         token_budget: int | None = None,
         soft_token_budget: int | None = None,
+        search_config: MemorySearchConfig | SearchPreset | None = None,
+        trace: bool = False,
     ) -> list[SearchResult]:
         """Search a user's records.
 
@@ -318,7 +360,7 @@ class AsyncAgentMemory(ClientMemories, ClientLinks):
             exact_agent_match: False: the agent ranks instead of filtering.
             exact_thread_match: False: the thread ranks instead of filtering.
             scope: A `Scope` or `SearchScope` instead of the single fields.
-            max_results: Most results, 1 to 1000.
+            max_results: Most results, 1 to 1000; default as configured, else 10.
             record_types: Only these types; default all.
             metadata_filter: A metadata filter.
             include_invalid_results: Whether invalid records are found; they never stand before
@@ -333,6 +375,8 @@ class AsyncAgentMemory(ClientMemories, ClientLinks):
             known_as_of: Only what had been stored by this time.
             token_budget: Hard limit of the formatted results in tokens.
             soft_token_budget: The result that reaches this sum is the last.
+            search_config: What is done with what was found, over the client's.
+            trace: Whether the results tell how long each stage took.
 
         Returns:
             Results, best first.
@@ -368,7 +412,8 @@ class AsyncAgentMemory(ClientMemories, ClientLinks):
             known_as_of=known_as_of,  # type: ignore[arg-type]
             token_budget=token_budget,
             soft_token_budget=soft_token_budget,
-            strategy=self._parts.strategy,
+            settings=self._parts.settings(search_config),
+            trace=trace,
         )
         await self._parts.ready()
         return await self._parts.searcher.search(request)
@@ -416,3 +461,8 @@ class AsyncAgentMemory(ClientMemories, ClientLinks):
                 msg = f"there is no thread {thread_id!r} in this scope"
                 raise NotFoundError(msg)
         return record
+
+
+def _stored_config(search_config: MemorySearchConfig | None) -> dict[str, Any]:
+    stored = to_stored(search_config)
+    return {} if stored is None else {"search": stored}

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import enum
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from agentmemory.checks import check_choice, check_duration, check_number
+from agentmemory.checks import check_bool, check_choice, check_duration, check_int, check_number
 from agentmemory.errors import ValidationError
+from agentmemory.protocols import IFusion, ILlm, IReranker
 from agentmemory.records import RECORD_TYPES
-from agentmemory.scope import NOT_SET_MARKER
+from agentmemory.scope import NOT_SET_MARKER, NotSet
 
 
 class SchemaPolicy(enum.StrEnum):
@@ -208,3 +210,238 @@ class DiversityConfig:
         for name in ("balance", "duplicate_threshold"):
             if getattr(self, name) is not None:
                 check_number(getattr(self, name), argument=name, minimum=0, maximum=1)
+
+
+class PruningEvaluationMode(enum.StrEnum):
+    """How widely a pruner judges the results; read in any case."""
+
+    FAST = "FAST"
+    """Stops as soon as more answers are unlikely to change what is kept."""
+    EXTENDED = "EXTENDED"
+    """Judges a wider part of the results before it decides."""
+    EXHAUSTIVE = "EXHAUSTIVE"
+    """Judges every result by itself."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> PruningEvaluationMode | None:
+        text = value.upper() if isinstance(value, str) else None
+        return next((mode for mode in cls if mode.value == text), None)
+
+
+def _check_number_or_unset(value: object, argument: str, low: float, high: float) -> None:
+    if value is not NOT_SET_MARKER:
+        check_number(value, argument=argument, minimum=low, maximum=high)
+
+
+def _check_count_or_unset(value: object, argument: str, low: int, high: int) -> None:
+    if value is not NOT_SET_MARKER:
+        check_int(value, argument=argument, minimum=low, maximum=high)
+
+
+def _check_part(value: object, argument: str, part: type, what: str) -> None:
+    if value is not NOT_SET_MARKER and value is not None and not isinstance(value, part):
+        msg = f"`{argument}` is {value!r}; accepted: {what}, or None"
+        raise ValidationError(msg, argument=argument)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemorySearchConfig:
+    """What a search does with what it found; an omitted option is filled from the layer below.
+
+    The layers are the call, the thread, the client and the library's defaults. Live objects
+    (rewriter, fusion, reranker, pruner) are never stored with a thread.
+
+    Args:
+        token_budget: Hard limit of the formatted results in tokens; None or not positive: off.
+        soft_token_budget: The result that reaches this sum is the last; likewise. A hard limit
+            of about three times the soft one is a good start.
+        strategy: Which arms are used. Default: the client's.
+        fusion: How both arms become one score. Default `ScoreFusion()`.
+        rewriter: A language model that writes a hypothetical answer for the vector arm (HyDE);
+            None: off. Default off.
+        decay: How age wears relevance down; None: off. Default off.
+        diversity: How results are kept from all saying the same; None: off. Default off.
+        candidate_pool: How many candidates each arm brings, at least; "exact": as many as
+            results are asked for, so that later stages only reorder these. Default: four times
+            the results, at least 60.
+        strict: Whether a failing optional stage is an error instead of being left out.
+        stage_deadline_s: Seconds one call to a model may take. Default 30.
+
+    Raises:
+        ValidationError: An option is not as described.
+    """
+
+    token_budget: int | None | NotSet = NOT_SET_MARKER
+    soft_token_budget: int | None | NotSet = NOT_SET_MARKER
+    strategy: SearchStrategy | NotSet = NOT_SET_MARKER
+    fusion: IFusion | NotSet = NOT_SET_MARKER
+    rewriter: ILlm | None | NotSet = NOT_SET_MARKER
+    decay: DecayConfig | None | NotSet = NOT_SET_MARKER
+    diversity: DiversityConfig | None | NotSet = NOT_SET_MARKER
+    candidate_pool: int | Literal["exact"] | NotSet = NOT_SET_MARKER
+    strict: bool | NotSet = NOT_SET_MARKER
+    stage_deadline_s: float | NotSet = NOT_SET_MARKER
+
+    @property
+    def kind(self) -> str:
+        """The word a thread stores it under."""
+        return "plain"
+
+    def __post_init__(self) -> None:
+        for name in ("token_budget", "soft_token_budget"):
+            value = getattr(self, name)
+            if value is not NOT_SET_MARKER and value is not None:
+                check_int(value, argument=name)
+        if self.strategy is not NOT_SET_MARKER:
+            choices = tuple(item.value for item in SearchStrategy)
+            check_choice(self.strategy, argument="strategy", choices=choices)
+            object.__setattr__(self, "strategy", SearchStrategy(self.strategy))
+        if self.fusion is not NOT_SET_MARKER and not isinstance(self.fusion, IFusion):
+            msg = f"`fusion` is {self.fusion!r}; accepted: ScoreFusion, ReciprocalRankFusion"
+            raise ValidationError(msg, argument="fusion")
+        _check_part(self.rewriter, "rewriter", ILlm, "an object with `generate`")
+        _check_part(self.decay, "decay", DecayConfig, "a DecayConfig")
+        _check_part(self.diversity, "diversity", DiversityConfig, "a DiversityConfig")
+        if self.candidate_pool != "exact":
+            _check_count_or_unset(self.candidate_pool, "candidate_pool", 1, 10_000)
+        if self.strict is not NOT_SET_MARKER:
+            check_bool(self.strict, argument="strict")
+        _check_number_or_unset(self.stage_deadline_s, "stage_deadline_s", 0.001, 3600)
+        soft, hard = self.soft_token_budget, self.token_budget
+        if isinstance(soft, int) and isinstance(hard, int) and 0 < hard <= soft:
+            _warn_once(
+                f"`token_budget` {hard} is not above `soft_token_budget` {soft}: the soft target "
+                "can never be reached; about three times the soft target is a good start"
+            )
+
+
+_warned: set[str] = set()
+
+
+def _warn_once(message: str) -> None:
+    if message not in _warned:
+        _warned.add(message)
+        warnings.warn(message, UserWarning, stacklevel=4)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RerankingSearchConfig(MemorySearchConfig):
+    """Options of the configurations that may rerank."""
+
+    reranker: IReranker | None | NotSet = NOT_SET_MARKER
+    reranker_max_candidates: int | NotSet = NOT_SET_MARKER
+
+    def __post_init__(self) -> None:
+        MemorySearchConfig.__post_init__(self)
+        _check_part(self.reranker, "reranker", IReranker, "an object with `rerank`")
+        _check_count_or_unset(self.reranker_max_candidates, "reranker_max_candidates", 1, 1000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopKMemorySearchConfig(_RerankingSearchConfig):
+    """At most a fixed number of direct results, reranked if there is a reranker.
+
+    Takes every option of `MemorySearchConfig`, and:
+
+    Args:
+        reranker: Reorders the head of the pool; None: off.
+        reranker_max_candidates: How many candidates it sees, 1 to 1000. Default three times the
+            results.
+        max_results: Most direct results when a call does not say, 1 to 1000. Default 10.
+
+    Raises:
+        ValidationError: An option is not as described.
+    """
+
+    max_results: int | NotSet = NOT_SET_MARKER
+
+    @property
+    def kind(self) -> str:
+        """The word a thread stores it under."""
+        return "top_k"
+
+    def __post_init__(self) -> None:
+        _RerankingSearchConfig.__post_init__(self)
+        _check_count_or_unset(self.max_results, "max_results", 1, 1000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PruningMemorySearchConfig(_RerankingSearchConfig):
+    """A language model removes results that are of no use.
+
+    Takes every option of `MemorySearchConfig`, and:
+
+    Args:
+        reranker: Reorders the head of the pool; None: off.
+        reranker_max_candidates: How many candidates it sees, 1 to 1000. Default three times the
+            results.
+        evaluation_mode: How widely the results are judged. Default FAST.
+        num_probe_points: Regions of the ranking that FAST and EXTENDED look at, 1 to 16.
+            Default 3; an error with EXHAUSTIVE.
+        protected_fraction: Share of the best results that always stay, 0.0 to 1.0, rounded up.
+            Default 0.1.
+        pruner: The language model; omitted: the client's.
+
+    Raises:
+        ValidationError: An option is not as described.
+    """
+
+    evaluation_mode: PruningEvaluationMode | NotSet = NOT_SET_MARKER
+    num_probe_points: int | NotSet = NOT_SET_MARKER
+    protected_fraction: float | NotSet = NOT_SET_MARKER
+    pruner: ILlm | NotSet = NOT_SET_MARKER
+
+    @property
+    def kind(self) -> str:
+        """The word a thread stores it under."""
+        return "pruning"
+
+    def __post_init__(self) -> None:
+        _RerankingSearchConfig.__post_init__(self)
+        if self.evaluation_mode is not NOT_SET_MARKER:
+            try:
+                mode = PruningEvaluationMode(self.evaluation_mode)
+            except ValueError:
+                accepted = ", ".join(item.value for item in PruningEvaluationMode)
+                msg = f"`evaluation_mode` is {self.evaluation_mode!r}; accepted: {accepted}"
+                raise ValidationError(msg, argument="evaluation_mode") from None
+            object.__setattr__(self, "evaluation_mode", mode)
+        _check_count_or_unset(self.num_probe_points, "num_probe_points", 1, 16)
+        _check_number_or_unset(self.protected_fraction, "protected_fraction", 0, 1)
+        if (
+            self.evaluation_mode is PruningEvaluationMode.EXHAUSTIVE
+            and self.num_probe_points is not NOT_SET_MARKER
+        ):
+            msg = "`num_probe_points` has no meaning when `evaluation_mode` is EXHAUSTIVE"
+            raise ValidationError(msg, argument="num_probe_points")
+        if self.pruner is not NOT_SET_MARKER and not isinstance(self.pruner, ILlm):
+            msg = f"`pruner` is {self.pruner!r}; accepted: an object with `generate`"
+            raise ValidationError(msg, argument="pruner")
+
+
+class SearchPreset(enum.StrEnum):
+    """Ready-made configurations by what is asked for."""
+
+    SIMPLE = "simple"
+    """A small memory, everyday questions: meaning alone."""
+    TECHNICAL = "technical"
+    """Many abbreviations, versions and names: words and meaning."""
+    RECENT = "recent"
+    """What is the latest state: words and meaning, newer things first."""
+    DIVERSE = "diverse"
+    """Many records say the same: words and meaning, without repetition."""
+    PRECISE = "precise"
+    """The first results have to be right: as technical, reranked where there is a reranker."""
+    FULL = "full"
+    """A large memory: every stage."""
+
+    def config(self) -> TopKMemorySearchConfig:
+        """Return the configuration; a reranker comes from the client's."""
+        strategy = SearchStrategy.VECTOR if self is SearchPreset.SIMPLE else SearchStrategy.HYBRID
+        everything = self is SearchPreset.FULL
+        return TopKMemorySearchConfig(
+            strategy=strategy,
+            decay=DecayConfig() if everything or self is SearchPreset.RECENT else None,
+            diversity=DiversityConfig() if everything or self is SearchPreset.DIVERSE else None,
+            reranker=(NOT_SET_MARKER if everything or self is SearchPreset.PRECISE else None),
+        )

@@ -15,12 +15,22 @@ from typing import Any, Final
 
 import anyio
 
-from agentmemory.config import MemoryRetentionConfig, SchemaPolicy, SearchStrategy
+from agentmemory.config import (
+    MemoryRetentionConfig,
+    MemorySearchConfig,
+    SchemaPolicy,
+    SearchStrategy,
+)
 from agentmemory.context.card import CardBuilder
 from agentmemory.errors import ClosedError, ConfigurationError, ValidationError
 from agentmemory.protocols import Clock, IEmbedder, MemoryStore, TokenCounter
 from agentmemory.retrieval.recorder import Recorder
 from agentmemory.retrieval.search import Searcher
+from agentmemory.retrieval.settings import (
+    SearchSettings,
+    check_search_config,
+    resolve_settings,
+)
 from agentmemory.retrieval.vectorizer import Vectorizer
 from agentmemory.scope import NOT_SET_MARKER, NotSet
 from agentmemory.text.tokens import default_token_counter
@@ -48,6 +58,7 @@ class Parts:
         token_counter: Measures results and cards; None for the default.
         clock: Tells the time; None for the machine's.
         retention: How long records live; None for ever.
+        search_config: What searches do with what they found; None for the defaults.
     """
 
     def __init__(
@@ -59,10 +70,12 @@ class Parts:
         token_counter: TokenCounter | None,
         clock: Clock | None,
         retention: MemoryRetentionConfig | None,
+        search_config: MemorySearchConfig | None,
     ) -> None:
         self.store = store
         self.retention = retention or MemoryRetentionConfig()
         self.strategy = strategy
+        self.search_config = search_config
         self.clock: Clock = clock or SystemClock()
         self.counter: TokenCounter = token_counter or default_token_counter()
         model = resolve_embedder_option(embedder, self.strategy)
@@ -75,6 +88,15 @@ class Parts:
         self._opening = anyio.Lock()
         self._open = False
         self._closed = False
+
+    def settings(self, call: object = None, *threads: MemorySearchConfig | None) -> SearchSettings:
+        """Resolve what a search runs with: the call before the thread before the client.
+
+        Raises:
+            ValidationError: `call` is no search configuration.
+        """
+        layers = (check_search_config(call), *threads, self.search_config)
+        return resolve_settings(layers, strategy=self.strategy)
 
     async def ready(self) -> None:
         """Open the store on first need.

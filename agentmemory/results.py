@@ -113,12 +113,14 @@ class StageTrace:
         rank: The result's place after the stage, from 1.
         score: Its score after the stage.
         reason: Why, in words.
+        duration_s: Seconds the stage took for all results; only when the search was traced.
     """
 
     stage: str
     rank: int | None = None
     score: float | None = None
     reason: str = ""
+    duration_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

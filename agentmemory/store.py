@@ -9,17 +9,18 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from agentmemory.config import MemorySearchConfig, SearchPreset
 from agentmemory.memories import exact_scope, get_record
 from agentmemory.parts import Parts
 from agentmemory.records import RECORD_TYPES, Record, RecordType
 from agentmemory.results import SearchResult
 from agentmemory.retrieval.request import (
     DEFAULT_MAX_LINKED_RESULTS,
-    DEFAULT_MAX_RESULTS,
     SearchRequest,
 )
 from agentmemory.scope import (
     NOT_SET_MARKER,
+    NotSet,
     OptionalFlag,
     OptionalId,
     Scope,
@@ -77,7 +78,7 @@ class AsyncStore:
         exact_agent_match: OptionalFlag = NOT_SET_MARKER,
         exact_thread_match: OptionalFlag = NOT_SET_MARKER,
         scope: Scope | None = None,
-        max_results: int = DEFAULT_MAX_RESULTS,
+        max_results: int | NotSet = NOT_SET_MARKER,
         record_types: Sequence[RecordType] | None = None,
         metadata_filter: Mapping[str, Any] | None = None,
         include_invalid_results: bool = True,
@@ -91,6 +92,8 @@ class AsyncStore:
         known_as_of: datetime | str | None = None,
         token_budget: int | None = None,
         soft_token_budget: int | None = None,
+        search_config: MemorySearchConfig | SearchPreset | None = None,
+        trace: bool = False,
     ) -> list[SearchResult]:
         """Search every record of the store, or those of a scope.
 
@@ -103,7 +106,7 @@ class AsyncStore:
             exact_agent_match: Likewise for the agent.
             exact_thread_match: Likewise for the thread.
             scope: A `Scope` or `SearchScope` instead of the single fields.
-            max_results: Most results, 1 to 1000.
+            max_results: Most results, 1 to 1000; default as configured, else 10.
             record_types: Only these types; default all.
             metadata_filter: A metadata filter.
             include_invalid_results: Whether invalid records are found; they never stand before
@@ -118,6 +121,8 @@ class AsyncStore:
             known_as_of: Only what had been stored by this time.
             token_budget: Hard limit of the formatted results in tokens.
             soft_token_budget: The result that reaches this sum is the last.
+            search_config: What is done with what was found, over the client's.
+            trace: Whether the results tell how long each stage took.
 
         Raises:
             ValidationError: An argument is not as described.
@@ -149,7 +154,8 @@ class AsyncStore:
             known_as_of=known_as_of,  # type: ignore[arg-type]
             token_budget=token_budget,
             soft_token_budget=soft_token_budget,
-            strategy=self._parts.strategy,
+            settings=self._parts.settings(search_config),
+            trace=trace,
         )
         await self._parts.ready()
         return await self._parts.searcher.search(request)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import anyio
 
 from agentmemory.checks import check_int
-from agentmemory.config import TimeToLiveAnchor
+from agentmemory.config import MemorySearchConfig, SearchPreset, TimeToLiveAnchor
 from agentmemory.context.card import DEFAULT_FALLBACK_MESSAGES, CardOwner, CardRequest
 from agentmemory.context.summary import DEFAULT_SUMMARY_TOKENS
 from agentmemory.handles.thread_links import ThreadLinks
@@ -36,9 +36,9 @@ from agentmemory.requests import Deletion, Page
 from agentmemory.results import ContextCard, SearchResult, SearchResultFormatConfig, Summary
 from agentmemory.retrieval.request import (
     DEFAULT_MAX_LINKED_RESULTS,
-    DEFAULT_MAX_RESULTS,
     SearchRequest,
 )
+from agentmemory.retrieval.settings import from_stored
 from agentmemory.scope import (
     NOT_SET_MARKER,
     NotSet,
@@ -62,10 +62,16 @@ class AsyncThread(ThreadMemories, ThreadLinks):
     """
 
     def __init__(
-        self, parts: Parts, record: ThreadRecord, *, context_card_type_search_concurrency: int
+        self,
+        parts: Parts,
+        record: ThreadRecord,
+        *,
+        search_config: MemorySearchConfig | None,
+        context_card_type_search_concurrency: int,
     ) -> None:
         self._parts = parts
         self._record = record
+        self._search_configs = (search_config, from_stored(record.config.get("search")))
         check_int(
             context_card_type_search_concurrency,
             argument="context_card_type_search_concurrency",
@@ -234,7 +240,7 @@ class AsyncThread(ThreadMemories, ThreadLinks):
         exact_agent_match: OptionalFlag = NOT_SET_MARKER,
         exact_thread_match: OptionalFlag = NOT_SET_MARKER,
         scope: Scope | None = None,
-        max_results: int = DEFAULT_MAX_RESULTS,
+        max_results: int | NotSet = NOT_SET_MARKER,
         record_types: Sequence[RecordType] | None = None,
         metadata_filter: Mapping[str, Any] | None = None,
         include_invalid_results: bool = True,
@@ -248,6 +254,8 @@ class AsyncThread(ThreadMemories, ThreadLinks):
         known_as_of: datetime | str | None = None,
         token_budget: int | None = None,
         soft_token_budget: int | None = None,
+        search_config: MemorySearchConfig | SearchPreset | None = None,
+        trace: bool = False,
     ) -> list[SearchResult]:
         """Search what belongs to this thread's user and agent; its own records rank higher.
 
@@ -260,7 +268,7 @@ class AsyncThread(ThreadMemories, ThreadLinks):
             exact_agent_match: False: the agent ranks instead of filtering.
             exact_thread_match: True: only records of the thread.
             scope: A `Scope` or `SearchScope` instead of the single fields.
-            max_results: Most results, 1 to 1000.
+            max_results: Most results, 1 to 1000; default as configured, else 10.
             record_types: Only these types; default all.
             metadata_filter: A metadata filter.
             include_invalid_results: Whether invalid records are found; they never stand before
@@ -275,6 +283,8 @@ class AsyncThread(ThreadMemories, ThreadLinks):
             known_as_of: Only what had been stored by this time.
             token_budget: Hard limit of the formatted results in tokens.
             soft_token_budget: The result that reaches this sum is the last.
+            search_config: What is done with what was found, over the thread's and the client's.
+            trace: Whether the results tell how long each stage took.
 
         Raises:
             ValidationError: An argument is not as described.
@@ -310,7 +320,8 @@ class AsyncThread(ThreadMemories, ThreadLinks):
             known_as_of=known_as_of,  # type: ignore[arg-type]
             token_budget=token_budget,
             soft_token_budget=soft_token_budget,
-            strategy=self._parts.strategy,
+            settings=self._parts.settings(search_config, *self._search_configs),
+            trace=trace,
         )
         await self._parts.ready()
         return await self._parts.searcher.search(request)
@@ -348,6 +359,7 @@ class AsyncThread(ThreadMemories, ThreadLinks):
         token_budget: int | None = None,
         soft_token_budget: int | None = None,
         format_config: SearchResultFormatConfig | None = None,
+        search_config: MemorySearchConfig | SearchPreset | None = None,
     ) -> ContextCard:
         """Build compact context for the next answer.
 
@@ -366,6 +378,8 @@ class AsyncThread(ThreadMemories, ThreadLinks):
             token_budget: Hard limit of the relevant section in tokens.
             soft_token_budget: The record that reaches this sum is the last.
             format_config: What to show of each record, over the card's defaults.
+            search_config: What is done with what was found, for each set of results by itself,
+                over the thread's and the client's.
 
         Raises:
             ValidationError: An argument is not as described.
@@ -382,12 +396,12 @@ class AsyncThread(ThreadMemories, ThreadLinks):
             token_budget=token_budget,
             soft_token_budget=soft_token_budget,
             format_config=format_config,
+            settings=self._parts.settings(search_config, *self._search_configs),
         )
         await self._parts.ready()
         return await self._parts.cards.build(
             self._owner,
             request,
-            strategy=self._parts.strategy,
             limiter=anyio.CapacityLimiter(self._concurrency),
         )
 

@@ -8,11 +8,10 @@ text and below.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from agentmemory.checks import check_bool, check_int, check_text
-from agentmemory.config import SearchStrategy
 from agentmemory.context.summary import DEFAULT_SUMMARY_TOKENS, transcript_summary
 from agentmemory.errors import ValidationError
 from agentmemory.protocols import Clock, MemoryStore, TokenCounter
@@ -27,8 +26,13 @@ from agentmemory.results import (
     Summary,
     result_node,
 )
+from agentmemory.retrieval.fan_out import fan_out
+from agentmemory.retrieval.fusion import order_key
+from agentmemory.retrieval.ranked import Ranked
+from agentmemory.retrieval.refine import settled
 from agentmemory.retrieval.request import MAX_RESULTS, SearchRequest
-from agentmemory.retrieval.search import PreparedQuery, Ranked, Searcher
+from agentmemory.retrieval.search import PreparedQuery, Searcher
+from agentmemory.retrieval.settings import SearchSettings
 from agentmemory.scope import NOT_SET_MARKER, DimensionMatch, NotSet, ScopeFilter
 from agentmemory.stores.filters import parse_filter
 from agentmemory.text.xml import Node, render
@@ -76,6 +80,7 @@ class CardRequest:
         token_budget: Hard limit of the relevant section in tokens; None or not positive: off.
         soft_token_budget: The record that reaches this sum is the last; likewise.
         format_config: What to show of each record, over the card's defaults.
+        settings: What is done with what was found, for each result set by itself.
 
     Raises:
         ValidationError: An argument is not as described.
@@ -92,6 +97,7 @@ class CardRequest:
     token_budget: int | None = None
     soft_token_budget: int | None = None
     format_config: SearchResultFormatConfig | None = None
+    settings: SearchSettings = field(default_factory=SearchSettings)
 
     def __post_init__(self) -> None:
         if self.query is not None:
@@ -126,7 +132,8 @@ class CardRequest:
         """Most relevant records."""
         if self.max_relevant_results is not NOT_SET_MARKER:
             return int(self.max_relevant_results)
-        return max(DEFAULT_MAX_RELEVANT_RESULTS, sum(self.minima.values()))
+        usual = self.settings.max_results or DEFAULT_MAX_RELEVANT_RESULTS
+        return max(usual, sum(self.minima.values()))
 
 
 def _known_types(given: Mapping[str, int]) -> Iterable[RecordType]:
@@ -215,7 +222,6 @@ class CardBuilder:
         owner: CardOwner,
         request: CardRequest,
         *,
-        strategy: SearchStrategy,
         limiter: anyio.CapacityLimiter,
     ) -> ContextCard:
         """Build the card of a thread.
@@ -223,7 +229,6 @@ class CardBuilder:
         Args:
             owner: The thread and its scope.
             request: What is asked for.
-            strategy: Which arms the searches use.
             limiter: Bounds how many searches run at once.
         """
         wanted = max(request.max_recent_messages, request.fallback_message_count, 1)
@@ -238,9 +243,7 @@ class CardBuilder:
             shown = {message.id for message in (*recent, *hidden)}
             if request.query is None:
                 shown.add(_asked_in(latest).id)
-            relevant, notes = await self._relevant(
-                owner, request, question, shown, strategy, limiter
-            )
+            relevant, notes = await self._relevant(owner, request, question, shown, limiter)
         return self._render(question, summary, relevant, recent, notes)
 
     async def summary(
@@ -280,22 +283,22 @@ class CardBuilder:
         request: CardRequest,
         question: str,
         shown: set[str],
-        strategy: SearchStrategy,
         limiter: anyio.CapacityLimiter,
     ) -> tuple[list[SearchResult], tuple[str, ...]]:
         minima = request.minima
-        spare = len(shown)
 
         def search(types: tuple[RecordType, ...], count: int) -> SearchRequest:
             of_messages = types == ("message",)
             return SearchRequest(
                 query=question,
                 scope=owner.messages if of_messages else owner.memories,
-                max_results=min(count + (spare if of_messages else 0), MAX_RESULTS),
+                max_results=count,
                 record_types=types,
                 metadata_filter=request.metadata_filter,
                 include_invalid_results=request.include_invalid_results,
-                strategy=strategy,
+                token_budget=request.token_budget,
+                soft_token_budget=request.soft_token_budget,
+                settings=request.settings,
             )
 
         requests = [search((name,), count) for name, count in minima.items()]
@@ -305,45 +308,32 @@ class CardBuilder:
                 requests.append(search(("message",), request.limit))
         prepared = await self._searcher.prepare(search(MEMORY_TYPES, request.limit))
         pools = await self._searcher.candidates_of_each(requests, prepared, limiter=limiter)
-        chosen = self._choose(pools, minima, request.limit, shown)
-        results = self._format(self._searcher.results(chosen, prepared), request.format_config)
-        kept = self._searcher.within_budget(
-            results,
-            token_budget=request.token_budget,
-            soft_token_budget=request.soft_token_budget,
+        sets = self._result_sets(requests, pools, shown)
+        refined = await fan_out(
+            lambda pair: self._searcher.refine(pair[0], pair[1]),
+            list(zip(requests, sets, strict=True)),
+            limiter=limiter,
         )
+        chosen = _choose(refined, minima, request.limit)
+        results = self._format(self._searcher.results(chosen, prepared), request.format_config)
+        kept = self._searcher.within_budget(results, requests[0])
         return kept, _notes(prepared, len(results) - len(kept))
 
-    def _choose(
+    def _result_sets(
         self,
+        requests: Sequence[SearchRequest],
         pools: Sequence[Sequence[Candidate]],
-        minima: Mapping[RecordType, int],
-        limit: int,
         shown: set[str],
-    ) -> list[Ranked]:
-        """Take the minima of each type first, then the best of the rest.
-
-        All candidates are scored together, so that scores of different searches compare.
-        """
+    ) -> list[list[Ranked]]:
+        """Order each pool; all are scored together, so that scores of different sets compare."""
         union: dict[str, Candidate] = {}
         for pool in pools:
             for candidate in pool:
                 if candidate.record.id not in shown:
                     union.setdefault(candidate.record.id, candidate)
-        ranked = self._searcher.fuse(list(union.values()))
-        chosen: list[Ranked] = []
-        for name, count in minima.items():
-            of_type = [item for item in ranked if item.candidate.record.record_type == name]
-            chosen.extend(_marked(item, f"minimum for {name}") for item in of_type[:count])
-        taken = {item.candidate.record.id for item in chosen}
-        fillers: set[str] = set(MEMORY_TYPES) if minima else set(CARD_RECORD_TYPES)
-        for item in ranked:
-            if len(chosen) >= limit:
-                break
-            record = item.candidate.record
-            if record.id not in taken and record.record_type in fillers:
-                chosen.append(_marked(item, "best of the rest"))
-        return chosen[:limit]
+        ranked = self._searcher.fuse(list(union.values()), requests[0].settings)
+        members = [{candidate.record.id for candidate in pool} for pool in pools]
+        return [[item for item in ranked if item.record.id in ids] for ids in members]
 
     def _format(
         self, results: Iterable[SearchResult], config: SearchResultFormatConfig | None
@@ -416,10 +406,38 @@ def _question(query: str | None, latest: Sequence[ScopedRecord]) -> str:
     return _asked_in(latest).content if latest else ""
 
 
+def _choose(
+    sets: Sequence[Sequence[Ranked]], minima: Mapping[RecordType, int], limit: int
+) -> list[Ranked]:
+    """Take the minima of each type first, then the best of the rest.
+
+    Args:
+        sets: One set for each minimum in its order, then those that fill what is left.
+        minima: How many of each type.
+        limit: How many in all.
+    """
+    chosen: list[Ranked] = []
+    taken: set[str] = set()
+    for (name, count), found in zip(minima.items(), sets, strict=False):
+        for item in found[:count]:
+            if item.record.id not in taken:
+                taken.add(item.record.id)
+                chosen.append(_marked(item, f"minimum for {name}"))
+    rest: dict[str, Ranked] = {}
+    for found in sets[len(minima) :]:
+        for item in found:
+            if item.record.id not in taken:
+                rest.setdefault(item.record.id, item)
+    best = sorted(rest.values(), key=lambda item: order_key(item.candidate, item.score))
+    if len(sets) - len(minima) == 1:
+        # One set keeps the order its own stages gave it.
+        best = list(rest.values())
+    chosen.extend(_marked(item, "best of the rest") for item in settled(best))
+    return chosen[:limit]
+
+
 def _marked(item: Ranked, reason: str) -> Ranked:
-    return replace(
-        item, stages=(*item.stages, StageTrace(stage="card", score=item.score, reason=reason))
-    )
+    return item.after(StageTrace(stage="card", reason=reason))
 
 
 def _notes(prepared: PreparedQuery, dropped: int) -> tuple[str, ...]:

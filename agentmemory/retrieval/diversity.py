@@ -1,4 +1,4 @@
-"""Results that do not all say the same; pure. numpy when first used."""
+"""Results that do not all say the same; pure. May import requests; numpy when first used."""
 
 from __future__ import annotations
 

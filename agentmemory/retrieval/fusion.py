@@ -8,30 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from agentmemory.checks import check_int, check_number
 from agentmemory.records import MEMORY_TYPES
-from agentmemory.requests import Candidate
+from agentmemory.requests import Candidate, Fused
 
 _DISTILLED: Final = frozenset({*MEMORY_TYPES, "user_profile", "agent_profile"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fused:
-    """A candidate with its fused score, 0.0 to 1.0, and how it came about."""
-
-    candidate: Candidate
-    score: float
-    reason: str
-
-
-class IFusion(Protocol):
-    """Turns the scores of both arms into one."""
-
-    def fuse(self, candidates: Sequence[Candidate]) -> list[Fused]:
-        """Score every candidate and return them best first."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

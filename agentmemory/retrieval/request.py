@@ -6,7 +6,7 @@ May import records, scope, filters, config and checks.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
@@ -21,7 +21,8 @@ from agentmemory.config import SearchStrategy
 from agentmemory.errors import ValidationError
 from agentmemory.records import RECORD_TYPES, RecordType
 from agentmemory.requests import RecordFilter
-from agentmemory.scope import ScopeFilter
+from agentmemory.retrieval.settings import SearchSettings
+from agentmemory.scope import NOT_SET_MARKER, NotSet, ScopeFilter
 from agentmemory.stores.filters import parse_filter
 
 DEFAULT_MAX_RESULTS: Final = 10
@@ -46,13 +47,15 @@ class SearchRequest:
     Args:
         query: What to look for.
         scope: Where to look.
-        max_results: Most results, 1 to 1000.
+        max_results: Most results, 1 to 1000; omitted: as configured, else 10.
         record_types: Only these types; None for all.
         metadata_filter: A metadata filter; None for all.
         include_invalid_results: Whether records with status `invalid` are found.
-        token_budget: Hard limit of the formatted results in tokens; None or not positive: off.
+        token_budget: Hard limit of the formatted results in tokens; not positive: off; None: as
+            configured.
         soft_token_budget: The result that reaches this sum is the last; likewise.
-        strategy: Which arms are used.
+        settings: What is done with what was found.
+        trace: Whether results tell how long each stage took.
         num_hops: How far to follow links from each memory-like result, 0 to 5.
         max_linked_results: Most linked memories of one result, over all hops; 0: none.
         event_after: Only what happened (else was stored) at or after this time.
@@ -68,13 +71,14 @@ class SearchRequest:
 
     query: str
     scope: ScopeFilter
-    max_results: int = DEFAULT_MAX_RESULTS
+    max_results: int | NotSet = NOT_SET_MARKER
     record_types: tuple[RecordType, ...] | None = None
     metadata_filter: Mapping[str, Any] | None = None
     include_invalid_results: bool = True
     token_budget: int | None = None
     soft_token_budget: int | None = None
-    strategy: SearchStrategy = SearchStrategy.HYBRID
+    settings: SearchSettings = field(default_factory=SearchSettings)
+    trace: bool = False
     num_hops: int = 0
     max_linked_results: int = DEFAULT_MAX_LINKED_RESULTS
     event_after: datetime | None = None
@@ -86,7 +90,9 @@ class SearchRequest:
 
     def __post_init__(self) -> None:
         check_text(self.query, argument="query")
-        check_int(self.max_results, argument="max_results", minimum=1, maximum=MAX_RESULTS)
+        if self.max_results is not NOT_SET_MARKER:
+            check_int(self.max_results, argument="max_results", minimum=1, maximum=MAX_RESULTS)
+        check_bool(self.trace, argument="trace")
         object.__setattr__(self, "record_types", check_record_types(self.record_types))
         parse_filter(self.metadata_filter)
         check_bool(self.include_invalid_results, argument="include_invalid_results")
@@ -103,6 +109,13 @@ class SearchRequest:
         )
         for name in TIME_FIELDS:
             object.__setattr__(self, name, check_optional_time(getattr(self, name), argument=name))
+
+    @property
+    def count(self) -> int:
+        """Most direct results."""
+        if self.max_results is not NOT_SET_MARKER:
+            return int(self.max_results)
+        return self.settings.max_results or DEFAULT_MAX_RESULTS
 
     def record_filter(self, now: datetime) -> RecordFilter:
         """Return the filter a store applies before it ranks."""

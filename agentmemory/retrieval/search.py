@@ -1,4 +1,4 @@
-"""The search pipeline: one query, both arms, fusion, budgets, results.
+"""The search pipeline: one query, both arms, fusion, the stages after it, budgets, results.
 
 May import the rest of this room, stores, models, text and below.
 """
@@ -6,8 +6,9 @@ May import the rest of this room, stores, models, text and below.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from agentmemory.config import SearchStrategy
@@ -25,9 +26,11 @@ from agentmemory.results import (
 from agentmemory.retrieval.budget import kept_within
 from agentmemory.retrieval.expand import with_linked
 from agentmemory.retrieval.fan_out import fan_out
-from agentmemory.retrieval.fusion import Fused, IFusion, ScoreFusion
-from agentmemory.retrieval.lifecycle import replacements_first
+from agentmemory.retrieval.ranked import Ranked
+from agentmemory.retrieval.refine import Refiner, settled, with_timings_hidden
 from agentmemory.retrieval.request import SearchRequest
+from agentmemory.retrieval.rewrite import hypothetical_answer
+from agentmemory.retrieval.settings import SearchSettings
 from agentmemory.retrieval.vectorizer import Vectorizer
 from agentmemory.telemetry import MEMORY_QUERY_TEXT, MEMORY_RECORD_COUNT, Event, emit, memory_span
 from agentmemory.text.analyzer import analyze, analyze_query
@@ -62,16 +65,6 @@ class PreparedQuery:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ranked:
-    """A candidate on its way through the pipeline."""
-
-    candidate: Candidate
-    score: float
-    stages: tuple[StageTrace, ...] = ()
-    notes: tuple[str, ...] = field(default=())
-
-
 class Searcher:
     """Searches one store.
 
@@ -80,7 +73,6 @@ class Searcher:
         vectorizer: Embeds queries.
         token_counter: Measures results for the budgets.
         clock: Tells what has expired.
-        fusion: Makes one score of both arms.
         format_config: Rendering defaults of the results.
     """
 
@@ -91,14 +83,12 @@ class Searcher:
         *,
         token_counter: TokenCounter,
         clock: Clock,
-        fusion: IFusion | None = None,
         format_config: SearchResultFormatConfig = DEFAULT_FORMAT,
     ) -> None:
         self._store = store
         self._vectorizer = vectorizer
         self._counter = token_counter
         self._clock = clock
-        self._fusion = fusion or ScoreFusion()
         self._format = format_config
 
     async def search(self, request: SearchRequest) -> list[SearchResult]:
@@ -106,64 +96,77 @@ class Searcher:
         with memory_span("search_memory", store_id=self._store.store_id) as span:
             span.set_content(MEMORY_QUERY_TEXT, request.query)
             prepared = await self.prepare(request)
-            ranked = await self.rank(request, prepared)
-            results = self.results(ranked[: request.max_results], prepared)
+            ranked = self.fuse(await self.candidates(request, prepared), request.settings)
+            refined = await self.refine(request, ranked)
             results = self.within_budget(
-                await self.expand(request, results),
-                token_budget=request.token_budget,
-                soft_token_budget=request.soft_token_budget,
+                await self.expand(request, self.results(refined, prepared)), request
             )
             span.set(MEMORY_RECORD_COUNT, len(results))
             return results
 
     async def prepare(self, request: SearchRequest) -> PreparedQuery:
-        """Analyse and embed a query; a failing embedder leaves the words and a note."""
+        """Analyse, rewrite and embed a query; a failing model leaves the words and a note."""
+        settings = request.settings
         actors = await self._store.actors(request.record_filter(self._clock.now()))
         actor_tokens = frozenset(token for actor in actors for token in analyze(actor))
         actor_terms = actor_tokens.intersection(analyze(request.query)) if actors else frozenset()
         terms: tuple[QueryTerm, ...] = ()
-        if request.strategy is not SearchStrategy.VECTOR:
+        if settings.strategy is not SearchStrategy.VECTOR:
             terms = without_names(analyze_query(request.query), actor_terms)
         vector = None
-        notes: tuple[str, ...] = ()
-        if request.strategy is not SearchStrategy.KEYWORD and self._vectorizer.is_available:
-            try:
-                vector = await self._vectorizer.query_vector(
-                    text_without_names(request.query, actor_terms)
-                )
-            except ModelError as error:
-                if request.strategy is SearchStrategy.VECTOR:
-                    raise
-                notes = (f"searched by words only: {error}",)
-                emit(
-                    Event(
-                        name="search.degraded",
-                        message=f"searched by words only, the query was not embedded: {error}",
-                        level="warning",
-                        attributes={"error.type": error.code},
-                    )
-                )
+        notes: list[str] = []
+        if settings.strategy is not SearchStrategy.KEYWORD and self._vectorizer.is_available:
+            text = text_without_names(request.query, actor_terms)
+            if settings.rewriter is not None:
+                text = await self._rewritten(request, text, notes)
+            vector = await self._query_vector(text, settings, notes)
         return PreparedQuery(
             text=request.query,
             terms=terms,
             vector=vector,
             actor_terms=actor_terms,
-            notes=notes,
+            notes=tuple(notes),
         )
 
-    async def rank(self, request: SearchRequest, prepared: PreparedQuery) -> list[Ranked]:
-        """Return the whole pool of a request, best first."""
-        candidates = await self.candidates(request, prepared)
-        return self.fuse(candidates)
+    async def _rewritten(self, request: SearchRequest, text: str, notes: list[str]) -> str:
+        settings = request.settings
+        assert settings.rewriter is not None  # noqa: S101 - the caller asked
+        try:
+            return await hypothetical_answer(
+                settings.rewriter, request.query, deadline_s=settings.stage_deadline_s
+            )
+        except ModelError as error:
+            if settings.strict:
+                raise
+            notes.append(f"rewrite left out: {error}")
+            _tell("the query was not rewritten", error)
+            return text
+
+    async def _query_vector(
+        self, text: str, settings: SearchSettings, notes: list[str]
+    ) -> FloatVector | None:
+        try:
+            return await self._vectorizer.query_vector(text)
+        except ModelError as error:
+            if settings.strict or settings.strategy is SearchStrategy.VECTOR:
+                raise
+            notes.append(f"searched by words only: {error}")
+            _tell("searched by words only, the query was not embedded", error)
+            return None
 
     async def candidates(
         self, request: SearchRequest, prepared: PreparedQuery
     ) -> tuple[Candidate, ...]:
         """Return what both arms bring for a request."""
+        pool = request.settings.candidate_pool
+        if pool is None:
+            pool = max(POOL_PER_RESULT * request.count, MINIMUM_POOL)
+        elif pool == "exact":
+            pool = request.count
         return await self._store.candidates(
             CandidateQuery(
                 filter=request.record_filter(self._clock.now()),
-                pool=max(POOL_PER_RESULT * request.max_results, MINIMUM_POOL),
+                pool=max(pool, request.count),
                 terms=prepared.terms,
                 vector=prepared.vector,
                 actor_terms=prepared.actor_terms,
@@ -182,23 +185,35 @@ class Searcher:
             lambda request: self.candidates(request, prepared), requests, limiter=limiter
         )
 
-    def fuse(self, candidates: Sequence[Candidate]) -> list[Ranked]:
-        """Order candidates by one score; scores are comparable within one call only.
-
-        What replaced an invalid record stands in front of it.
-        """
-        ranked = [
-            Ranked(candidate=item.candidate, score=item.score, stages=_stages(item, rank))
-            for rank, item in enumerate(self._fusion.fuse(candidates), start=1)
-        ]
-        if all(item.candidate.record.replaced_by is None for item in ranked):
-            return ranked
-        ordered = replacements_first(
-            ranked,
-            key=lambda item: item.candidate.record.id,
-            replaced_by=lambda item: item.candidate.record.replaced_by,
+    def fuse(self, candidates: Sequence[Candidate], settings: SearchSettings) -> list[Ranked]:
+        """Order candidates by one score; scores are comparable within one call only."""
+        started = time.perf_counter()
+        fused = settings.fusion.fuse(candidates)
+        took = time.perf_counter() - started
+        return settled(
+            [
+                Ranked(
+                    candidate=item.candidate,
+                    score=item.score,
+                    stages=(
+                        StageTrace(
+                            stage="fusion",
+                            rank=rank,
+                            score=item.score,
+                            reason=item.reason,
+                            duration_s=took,
+                        ),
+                    ),
+                )
+                for rank, item in enumerate(fused, start=1)
+            ]
         )
-        return [_settled(item, rank) for rank, item in enumerate(ordered, start=1)]
+
+    async def refine(self, request: SearchRequest, ranked: Sequence[Ranked]) -> list[Ranked]:
+        """Run the stages after fusion on one result set and cut it to what was asked for."""
+        refiner = Refiner(self._store, request.settings, now=self._clock.now())
+        items = await refiner.refine(ranked, request.query, request.count)
+        return items if request.trace else with_timings_hidden(items)
 
     async def expand(
         self, request: SearchRequest, results: list[SearchResult]
@@ -242,17 +257,20 @@ class Searcher:
         )
 
     def within_budget(
-        self,
-        results: list[SearchResult],
-        *,
-        token_budget: int | None,
-        soft_token_budget: int | None,
+        self, results: list[SearchResult], request: SearchRequest
     ) -> list[SearchResult]:
         """Keep the leading results that fit the budgets, linked records included."""
-        if (token_budget or 0) <= 0 and (soft_token_budget or 0) <= 0:
+        settings = request.settings
+        hard = settings.token_budget if request.token_budget is None else request.token_budget
+        soft = (
+            settings.soft_token_budget
+            if request.soft_token_budget is None
+            else request.soft_token_budget
+        )
+        if (hard or 0) <= 0 and (soft or 0) <= 0:
             return results
         sizes = [self._counter.count(result.formatted_content) for result in results]
-        kept = kept_within(sizes, soft=soft_token_budget, hard=token_budget)
+        kept = kept_within(sizes, soft=soft, hard=hard)
         total = 0
         traced = []
         for rank, (result, size) in enumerate(
@@ -270,18 +288,15 @@ class Searcher:
         return traced
 
 
-def _stages(item: Fused, rank: int) -> tuple[StageTrace, ...]:
-    return (StageTrace(stage="fusion", rank=rank, score=item.score, reason=item.reason),)
-
-
-def _settled(item: Ranked, rank: int) -> Ranked:
-    """Say where a record went once what replaced it stands in front."""
-    if item.stages[-1].rank == rank:
-        return item
-    replaced_by = item.candidate.record.replaced_by
-    reason = f"behind {replaced_by}, which replaced it" if replaced_by else "moved by replacement"
-    stage = StageTrace(stage="lifecycle", rank=rank, score=item.score, reason=reason)
-    return replace(item, stages=(*item.stages, stage))
+def _tell(what: str, error: ModelError) -> None:
+    emit(
+        Event(
+            name="search.degraded",
+            message=f"{what}: {error}",
+            level="warning",
+            attributes={"error.type": error.code},
+        )
+    )
 
 
 def without_names(terms: tuple[QueryTerm, ...], names: frozenset[str]) -> tuple[QueryTerm, ...]:

@@ -13,8 +13,15 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from agentmemory.client import AsyncAgentMemory
-from agentmemory.config import MemoryRetentionConfig, SchemaPolicy, SearchStrategy, TimeToLiveAnchor
-from agentmemory.protocols import Clock, IEmbedder, MemoryStore, TokenCounter
+from agentmemory.config import (
+    MemoryRetentionConfig,
+    MemorySearchConfig,
+    SchemaPolicy,
+    SearchPreset,
+    SearchStrategy,
+    TimeToLiveAnchor,
+)
+from agentmemory.protocols import Clock, IEmbedder, ILlm, MemoryStore, TokenCounter
 from agentmemory.records import (
     MemoryType,
     Record,
@@ -27,7 +34,7 @@ from agentmemory.records import (
 )
 from agentmemory.requests import Deletion, Page, StoreStats
 from agentmemory.results import SearchResult
-from agentmemory.retrieval.request import DEFAULT_MAX_LINKED_RESULTS, DEFAULT_MAX_RESULTS
+from agentmemory.retrieval.request import DEFAULT_MAX_LINKED_RESULTS
 from agentmemory.scope import NOT_SET_MARKER, NotSet, OptionalFlag, OptionalId, Scope
 from agentmemory.sync.bridge import Bridge
 from agentmemory.sync.store import Store
@@ -43,7 +50,7 @@ class AgentMemory:
     Calls may come from any thread, also from one with a running event loop, which stands still
     meanwhile. They are carried out in an event loop of this object's own, in a thread that the
     first call starts; callables given to a call run there, and may not use the blocking API.
-    Ctrl-C cancels the running call. After a fork, the child needs an object of its own.
+    Ctrl-C cancels the running call. It does not survive a fork: make it afterwards.
 
     Args:
         connection: Where the memory lives: a path, `sqlite:///path` or `":memory:"`.
@@ -56,6 +63,9 @@ class AgentMemory:
             digits or underscores, at most 16.
         memory_retention_config: How long messages and memories live by default and at most;
             default for ever.
+        search_config: What searches and cards do with what they found; new threads store it.
+        pruner_llm: A language model that removes results of no use; short for a
+            `PruningMemorySearchConfig` in FAST mode, and not together with `search_config`.
         token_counter: Measures texts for budgets; default tiktoken if its encoding is at hand,
             else an estimate.
         clock: Tells the time; default the machine's.
@@ -76,6 +86,8 @@ class AgentMemory:
         schema_policy: SchemaPolicy | NotSet = NOT_SET_MARKER,
         memory_store_id: str | NotSet = NOT_SET_MARKER,
         memory_retention_config: MemoryRetentionConfig | None = None,
+        search_config: MemorySearchConfig | SearchPreset | None = None,
+        pruner_llm: ILlm | None = None,
         token_counter: TokenCounter | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -87,6 +99,8 @@ class AgentMemory:
             schema_policy=schema_policy,
             memory_store_id=memory_store_id,
             memory_retention_config=memory_retention_config,
+            search_config=search_config,
+            pruner_llm=pruner_llm,
             token_counter=token_counter,
             clock=clock,
         )
@@ -122,6 +136,7 @@ class AgentMemory:
         user_id: str | None = None,
         agent_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        search_config: MemorySearchConfig | SearchPreset | None = None,
         context_card_type_search_concurrency: int = DEFAULT_TYPE_SEARCH_CONCURRENCY,
     ) -> Thread:
         """Start a conversation.
@@ -131,6 +146,8 @@ class AgentMemory:
             user_id: The user it belongs to; default none.
             agent_id: The agent it belongs to; default none.
             metadata: JSON-like values of the caller's own.
+            search_config: What its searches and cards do with what they found; stored with the
+                thread but for live objects. Default the client's.
             context_card_type_search_concurrency: How many searches of a context card run at
                 once, 1 or more. Belongs to the handle and is not stored.
 
@@ -146,6 +163,7 @@ class AgentMemory:
                 user_id=user_id,
                 agent_id=agent_id,
                 metadata=metadata,
+                search_config=search_config,
                 context_card_type_search_concurrency=context_card_type_search_concurrency,
             ),
         )
@@ -156,6 +174,7 @@ class AgentMemory:
         *,
         user_id: OptionalId = NOT_SET_MARKER,
         agent_id: OptionalId = NOT_SET_MARKER,
+        search_config: MemorySearchConfig | SearchPreset | None = None,
         context_card_type_search_concurrency: int = DEFAULT_TYPE_SEARCH_CONCURRENCY,
     ) -> Thread:
         """Open a conversation.
@@ -164,6 +183,8 @@ class AgentMemory:
             thread_id: Its id.
             user_id: The user it has to belong to (None: to none); omitted: not checked.
             agent_id: Likewise for the agent.
+            search_config: What this handle's searches and cards do with what they found, over
+                what the thread stores; not stored.
             context_card_type_search_concurrency: How many searches of a context card run at
                 once, 1 or more. Belongs to the handle and is not stored.
 
@@ -178,6 +199,7 @@ class AgentMemory:
                 thread_id,
                 user_id=user_id,
                 agent_id=agent_id,
+                search_config=search_config,
                 context_card_type_search_concurrency=context_card_type_search_concurrency,
             ),
         )
@@ -186,15 +208,24 @@ class AgentMemory:
         self,
         thread_id: str,
         *,
-        metadata: Mapping[str, Any] | None,
+        metadata: Mapping[str, Any] | None | NotSet = NOT_SET_MARKER,
+        search_config: MemorySearchConfig | SearchPreset | None | NotSet = NOT_SET_MARKER,
         user_id: OptionalId = NOT_SET_MARKER,
         agent_id: OptionalId = NOT_SET_MARKER,
     ) -> Thread:
-        """Replace the metadata of a conversation; None clears it.
+        """Replace what is given of a conversation.
+
+        Args:
+            thread_id: Its id.
+            metadata: New metadata as a whole; None clears it.
+            search_config: What its searches and cards do with what they found; None: the
+                client's, whatever that is by then.
+            user_id: The user it has to belong to (None: to none); omitted: not checked.
+            agent_id: Likewise for the agent.
 
         Raises:
             NotFoundError: No such thread in that scope.
-            ValidationError: An argument is not as described.
+            ValidationError: Nothing to change, or an argument is not as described.
         """
         return Thread(
             self._bridge,
@@ -202,6 +233,7 @@ class AgentMemory:
                 self._async.update_thread,
                 thread_id,
                 metadata=metadata,
+                search_config=search_config,
                 user_id=user_id,
                 agent_id=agent_id,
             ),
@@ -271,7 +303,7 @@ class AgentMemory:
         exact_agent_match: OptionalFlag = NOT_SET_MARKER,
         exact_thread_match: OptionalFlag = NOT_SET_MARKER,
         scope: Scope | None = None,
-        max_results: int = DEFAULT_MAX_RESULTS,
+        max_results: int | NotSet = NOT_SET_MARKER,
         record_types: Sequence[RecordType] | None = None,
         metadata_filter: Mapping[str, Any] | None = None,
         include_invalid_results: bool = True,
@@ -285,6 +317,8 @@ class AgentMemory:
         known_as_of: datetime | str | None = None,
         token_budget: int | None = None,
         soft_token_budget: int | None = None,
+        search_config: MemorySearchConfig | SearchPreset | None = None,
+        trace: bool = False,
     ) -> list[SearchResult]:
         """Search a user's records.
 
@@ -297,7 +331,7 @@ class AgentMemory:
             exact_agent_match: False: the agent ranks instead of filtering.
             exact_thread_match: False: the thread ranks instead of filtering.
             scope: A `Scope` or `SearchScope` instead of the single fields.
-            max_results: Most results, 1 to 1000.
+            max_results: Most results, 1 to 1000; default as configured, else 10.
             record_types: Only these types; default all.
             metadata_filter: A metadata filter.
             include_invalid_results: Whether invalid records are found; they never stand before
@@ -312,6 +346,8 @@ class AgentMemory:
             known_as_of: Only what had been stored by this time.
             token_budget: Hard limit of the formatted results in tokens.
             soft_token_budget: The result that reaches this sum is the last.
+            search_config: What is done with what was found, over the client's.
+            trace: Whether the results tell how long each stage took.
 
         Returns:
             Results, best first.
@@ -344,6 +380,8 @@ class AgentMemory:
             known_as_of=known_as_of,
             token_budget=token_budget,
             soft_token_budget=soft_token_budget,
+            search_config=search_config,
+            trace=trace,
         )
 
     def reembed(self, *, progress: Callable[[int], None] | None = None) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from agentmemory.config import TimeToLiveAnchor
+from agentmemory.config import MemorySearchConfig, SearchPreset, TimeToLiveAnchor
 from agentmemory.context.card import DEFAULT_FALLBACK_MESSAGES
 from agentmemory.context.summary import DEFAULT_SUMMARY_TOKENS
 from agentmemory.messages import Message
@@ -25,7 +25,7 @@ from agentmemory.records import (
 )
 from agentmemory.requests import Deletion, Page
 from agentmemory.results import ContextCard, SearchResult, SearchResultFormatConfig, Summary
-from agentmemory.retrieval.request import DEFAULT_MAX_LINKED_RESULTS, DEFAULT_MAX_RESULTS
+from agentmemory.retrieval.request import DEFAULT_MAX_LINKED_RESULTS
 from agentmemory.scope import NOT_SET_MARKER, NotSet, OptionalFlag, OptionalId, Scope
 from agentmemory.sync.bridge import Bridge
 from agentmemory.thread import AsyncThread
@@ -159,7 +159,7 @@ class Thread:
         exact_agent_match: OptionalFlag = NOT_SET_MARKER,
         exact_thread_match: OptionalFlag = NOT_SET_MARKER,
         scope: Scope | None = None,
-        max_results: int = DEFAULT_MAX_RESULTS,
+        max_results: int | NotSet = NOT_SET_MARKER,
         record_types: Sequence[RecordType] | None = None,
         metadata_filter: Mapping[str, Any] | None = None,
         include_invalid_results: bool = True,
@@ -173,6 +173,8 @@ class Thread:
         known_as_of: datetime | str | None = None,
         token_budget: int | None = None,
         soft_token_budget: int | None = None,
+        search_config: MemorySearchConfig | SearchPreset | None = None,
+        trace: bool = False,
     ) -> list[SearchResult]:
         """Search what belongs to this thread's user and agent; its own records rank higher.
 
@@ -185,7 +187,7 @@ class Thread:
             exact_agent_match: False: the agent ranks instead of filtering.
             exact_thread_match: True: only records of the thread.
             scope: A `Scope` or `SearchScope` instead of the single fields.
-            max_results: Most results, 1 to 1000.
+            max_results: Most results, 1 to 1000; default as configured, else 10.
             record_types: Only these types; default all.
             metadata_filter: A metadata filter.
             include_invalid_results: Whether invalid records are found; they never stand before
@@ -200,6 +202,8 @@ class Thread:
             known_as_of: Only what had been stored by this time.
             token_budget: Hard limit of the formatted results in tokens.
             soft_token_budget: The result that reaches this sum is the last.
+            search_config: What is done with what was found, over the thread's and the client's.
+            trace: Whether the results tell how long each stage took.
 
         Raises:
             ValidationError: An argument is not as described.
@@ -228,6 +232,8 @@ class Thread:
             known_as_of=known_as_of,
             token_budget=token_budget,
             soft_token_budget=soft_token_budget,
+            search_config=search_config,
+            trace=trace,
         )
 
     def get_summary(
@@ -260,6 +266,7 @@ class Thread:
         token_budget: int | None = None,
         soft_token_budget: int | None = None,
         format_config: SearchResultFormatConfig | None = None,
+        search_config: MemorySearchConfig | SearchPreset | None = None,
     ) -> ContextCard:
         """Build compact context for the next answer.
 
@@ -278,6 +285,8 @@ class Thread:
             token_budget: Hard limit of the relevant section in tokens.
             soft_token_budget: The record that reaches this sum is the last.
             format_config: What to show of each record, over the card's defaults.
+            search_config: What is done with what was found, for each set of results by itself,
+                over the thread's and the client's.
 
         Raises:
             ValidationError: An argument is not as described.
@@ -295,6 +304,7 @@ class Thread:
             token_budget=token_budget,
             soft_token_budget=soft_token_budget,
             format_config=format_config,
+            search_config=search_config,
         )
 
     def add_memory(

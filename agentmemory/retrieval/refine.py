@@ -1,0 +1,253 @@
+"""From a fused pool to the results of one result set: rerank, decay, diversity, cut, prune.
+
+Every stage is optional and explained on the result. One that fails is left out: the order stays
+as it was, each result carries a note, and the warning event `search.degraded` tells of it; with
+`strict` the failure is raised. May import the pure stages of this room and what lies below.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from agentmemory.errors import ModelError
+from agentmemory.protocols import MemoryStore
+from agentmemory.results import StageTrace
+from agentmemory.retrieval.decay import decayed
+from agentmemory.retrieval.diversity import maximal_marginal_relevance, near_duplicates
+from agentmemory.retrieval.lifecycle import replacements_first
+from agentmemory.retrieval.prune import prune
+from agentmemory.retrieval.ranked import Ranked
+from agentmemory.retrieval.rerank import rerank_order
+from agentmemory.retrieval.settings import SearchSettings
+from agentmemory.telemetry import Event, emit
+
+RERANKED_PER_RESULT: Final = 3
+KEPT_PER_RESULT: Final = 2
+
+
+class Refiner:
+    """Runs the stages after fusion on one result set.
+
+    Args:
+        store: Gives the stored vectors.
+        settings: Which stages run, and how.
+        now: The time records are as old as.
+    """
+
+    def __init__(self, store: MemoryStore, settings: SearchSettings, *, now: datetime) -> None:
+        self._store = store
+        self._settings = settings
+        self._now = now
+
+    async def refine(self, ranked: Sequence[Ranked], query: str, count: int) -> list[Ranked]:
+        """Return at most `count` results, best first."""
+        settings = self._settings
+        items = list(ranked)
+        if settings.candidate_pool == "exact":
+            items = items[:count]
+        if settings.reranker is not None:
+            items = await self._reranked(items, query, count)
+        if settings.decay is not None:
+            items = self._decayed(items)
+        items = settled(items)
+        if settings.diversity is not None:
+            items = await self._diverse(items, count)
+        items = items[:count]
+        if settings.prunes:
+            items = await self._pruned(items, query)
+        return items
+
+    async def _reranked(self, items: list[Ranked], query: str, count: int) -> list[Ranked]:
+        settings = self._settings
+        limit = settings.reranker_max_candidates or RERANKED_PER_RESULT * count
+        head, tail = items[:limit], items[limit:]
+        started = time.perf_counter()
+        assert settings.reranker is not None  # noqa: S101 - the caller asked
+        try:
+            order = await rerank_order(
+                settings.reranker,
+                query,
+                [item.record.content for item in head],
+                deadline_s=settings.stage_deadline_s,
+            )
+        except ModelError as error:
+            return self._degraded(items, "rerank", error)
+        took = time.perf_counter() - started
+        reordered = []
+        for rank, (place, score) in enumerate(order, start=1):
+            reason = "scored by the reranker" if score is not None else "not scored, place kept"
+            trace = StageTrace(
+                stage="rerank", rank=rank, score=score, reason=reason, duration_s=took
+            )
+            reordered.append(head[place].after(trace))
+        if settings.candidate_pool != "exact":
+            return [*reordered, *tail][: KEPT_PER_RESULT * count]
+        return [*reordered, *tail]
+
+    def _decayed(self, items: list[Ranked]) -> list[Ranked]:
+        config = self._settings.decay
+        assert config is not None  # noqa: S101 - the caller asked
+        started = time.perf_counter()
+        scaled = _relevance(items)
+        scored = [
+            (item, *decayed(relevance, item.record, config=config, now=self._now))
+            for item, relevance in zip(items, scaled, strict=True)
+        ]
+        scored.sort(
+            key=lambda entry: (
+                -entry[1],
+                -entry[0].record.effective_time.timestamp(),
+                entry[0].record.id,
+            )
+        )
+        took = time.perf_counter() - started
+        return [
+            item.after(
+                StageTrace(stage="decay", rank=rank, score=score, reason=why, duration_s=took)
+            )
+            for rank, (item, score, why) in enumerate(scored, start=1)
+        ]
+
+    async def _diverse(self, items: list[Ranked], count: int) -> list[Ranked]:
+        config = self._settings.diversity
+        assert config is not None  # noqa: S101 - the caller asked
+        started = time.perf_counter()
+        stored = await self._store.vectors([item.record.id for item in items])
+        vectors = [stored.get(item.record.id) for item in items]
+        collapsed: dict[int, int] = dict.fromkeys(range(len(items)), 0)
+        if config.duplicate_threshold is not None:
+            texts = [item.record.content for item in items]
+            groups = near_duplicates(texts, vectors, threshold=config.duplicate_threshold)
+            collapsed = {place: len(others) for place, others in groups.items()}
+        places = list(collapsed)
+        if config.balance is not None:
+            chosen = maximal_marginal_relevance(
+                [items[place].score for place in places],
+                [vectors[place] for place in places],
+                balance=config.balance,
+                count=count,
+            )
+            places = [places[index] for index in chosen]
+        took = time.perf_counter() - started
+        result = []
+        for rank, place in enumerate(places, start=1):
+            others = collapsed[place]
+            reason = f"stands for {others} near duplicates" if others else "no near duplicate"
+            trace = StageTrace(stage="diversity", rank=rank, reason=reason, duration_s=took)
+            result.append(items[place].after(trace))
+        return result
+
+    async def _pruned(self, items: list[Ranked], query: str) -> list[Ranked]:
+        settings = self._settings
+        if settings.pruner is None:
+            note = "not pruned: pruning is configured but there is no pruner"
+            return [item.noting(note) for item in items]
+        started = time.perf_counter()
+        try:
+            outcome = await prune(
+                settings.pruner,
+                query,
+                [item.record for item in items],
+                mode=settings.evaluation_mode,
+                num_probe_points=settings.num_probe_points,
+                protected_fraction=settings.protected_fraction,
+                deadline_s=settings.stage_deadline_s,
+            )
+        except ModelError as error:
+            return self._degraded(items, "prune", error)
+        if outcome.failures and settings.strict:
+            raise ModelError(outcome.failures[0])
+        took = time.perf_counter() - started
+        emit(
+            Event(
+                name="search.pruned",
+                message=f"kept {len(outcome.kept)} of {len(items)} results",
+                level="debug",
+                attributes={
+                    "agentmemory.model.calls": outcome.calls,
+                    "gen_ai.usage.input_tokens": outcome.input_tokens,
+                    "gen_ai.usage.output_tokens": outcome.output_tokens,
+                },
+                duration_s=took,
+            )
+        )
+        kept = []
+        for rank, place in enumerate(outcome.kept, start=1):
+            trace = StageTrace(
+                stage="prune", rank=rank, reason=outcome.reasons[place], duration_s=took
+            )
+            item = items[place].after(trace)
+            for failure in outcome.failures:
+                item = item.noting(f"pruned in part: {failure}")
+            kept.append(item)
+        return kept
+
+    def _degraded(self, items: list[Ranked], stage: str, error: ModelError) -> list[Ranked]:
+        if self._settings.strict:
+            raise error
+        emit(
+            Event(
+                name="search.degraded",
+                message=f"the stage {stage!r} was left out: {error}",
+                level="warning",
+                attributes={"error.type": error.code, "agentmemory.stage": stage},
+            )
+        )
+        return [item.noting(f"{stage} left out: {error}") for item in items]
+
+
+def settled(items: Sequence[Ranked]) -> list[Ranked]:
+    """Put what replaced an invalid record in front of it, and say so."""
+    if all(item.record.replaced_by is None for item in items):
+        return list(items)
+    ordered = replacements_first(
+        items, key=lambda item: item.record.id, replaced_by=lambda item: item.record.replaced_by
+    )
+    before = {item.record.id: rank for rank, item in enumerate(items, start=1)}
+    result = []
+    for rank, item in enumerate(ordered, start=1):
+        if before[item.record.id] == rank:
+            result.append(item)
+            continue
+        replaced_by = item.record.replaced_by
+        reason = f"behind {replaced_by}, which replaced it" if replaced_by else "moved up for it"
+        result.append(item.after(StageTrace(stage="lifecycle", rank=rank, reason=reason)))
+    return result
+
+
+def _relevance(items: Sequence[Ranked]) -> list[float]:
+    """Return scores on a scale of 0 to 1; a reranker's own scale is stretched to it.
+
+    What the reranker did not score stands behind what it did, at 0.
+    """
+    reranked = [
+        item.score if item.stages and item.stages[-1].stage == "rerank" else None for item in items
+    ]
+    known = [
+        score
+        for item, score in zip(items, reranked, strict=True)
+        if score is not None and item.stages[-1].score is not None
+    ]
+    if not known:
+        return [item.score for item in items]
+    low, high = min(known), max(known)
+    scaled = []
+    for item in items:
+        trace = item.stages[-1]
+        if trace.stage != "rerank" or trace.score is None:
+            scaled.append(0.0)
+        else:
+            scaled.append((trace.score - low) / (high - low) if high > low else 1.0)
+    return scaled
+
+
+def with_timings_hidden(items: Sequence[Ranked]) -> list[Ranked]:
+    """Leave the durations out of the traces, so that equal searches give equal results."""
+    return [
+        replace(item, stages=tuple(replace(stage, duration_s=None) for stage in item.stages))
+        for item in items
+    ]

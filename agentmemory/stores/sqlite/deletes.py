@@ -54,6 +54,36 @@ def remove_records(
     return _remove(connection, t, record_filter.now, vectors=vectors or {}, derived=derived)
 
 
+def retire_derived(
+    connection: apsw.Connection, t: Tables, message_ids: Sequence[str], now: datetime
+) -> Deletion:
+    """Delete what came from some messages alone; mark for review what came partly from them.
+
+    The messages themselves stay: they say something else now.
+    """
+    listed = dump_json(list(message_ids))
+    of_these = "(SELECT value FROM json_each(?1))"
+    _start(
+        connection,
+        f"SELECT DISTINCT s.record_seq FROM {t.source} s WHERE s.message_id IN {of_these} "
+        f"AND NOT EXISTS (SELECT 1 FROM {t.source} o WHERE o.record_seq = s.record_seq "
+        f"AND o.message_id NOT IN {of_these})",
+        (listed,),
+    )
+    partly = fetch_all(
+        connection,
+        f"SELECT DISTINCT s.record_seq FROM {t.source} s WHERE s.message_id IN {of_these} "
+        f"AND s.record_seq NOT IN {_GONE}",
+        (listed,),
+    )
+    for (seq,) in partly:
+        connection.execute(
+            f"UPDATE {t.record} SET review_reason = ? WHERE seq = ?",
+            ("came partly from a message that was changed", seq),
+        )
+    return _remove(connection, t, now)
+
+
 def remove_thread(
     connection: apsw.Connection, t: Tables, thread_id: str, now: datetime
 ) -> Deletion:

@@ -3,28 +3,31 @@
 A job is stored in the transaction of what causes it, and taken away in the transaction of what
 it brought, so that each is done exactly once however often its worker dies. Jobs of one thread
 run one after another in the order they were stored. Each function runs inside one transaction.
-May import requests, query, rows and writes.
+May import requests, query, rows, links, deletes and writes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from agentmemory.errors import LeaseLostError
-from agentmemory.records import RecordRelation, ScopedRecord
-from agentmemory.requests import Job, JobDraft, JobState
+from agentmemory.errors import ConflictError, LeaseLostError, NotFoundError
+from agentmemory.records import RecordRelation, Tier
+from agentmemory.requests import Deletion, Job, JobOutcome, JobState, RecordFilter
+from agentmemory.scope import ScopeFilter
+from agentmemory.stores.sqlite.deletes import retire_derived
+from agentmemory.stores.sqlite.links import insert_link
 from agentmemory.stores.sqlite.query import fetch_all, fetch_value
 from agentmemory.stores.sqlite.rows import dump_json, from_micros, to_micros
-from agentmemory.stores.sqlite.writes import insert_records
+from agentmemory.stores.sqlite.writes import check_expectations, insert_records
 
 if TYPE_CHECKING:
     import apsw
 
-    from agentmemory.requests import FloatVector
     from agentmemory.stores.sqlite.schema import Tables
 
 _COLUMNS: Final = (
@@ -92,31 +95,61 @@ def complete(
     connection: apsw.Connection,
     t: Tables,
     job_id: str,
+    outcome: JobOutcome,
     *,
     owner: str,
-    records: Sequence[ScopedRecord],
-    vectors: Mapping[str, FloatVector] | None,
-    links: Sequence[RecordRelation],
-    jobs: Sequence[JobDraft],
     now: datetime,
-) -> tuple[ScopedRecord, ...]:
-    """Store what a job brought and take the job away."""
+) -> Deletion:
+    """Store what a job brought and take the job away; return what it retired."""
     connection.execute(
         f"DELETE FROM {t.job} WHERE id = ? AND lease_owner = ? AND state = 'leased'",
         (job_id, owner),
     )
     _check_lease(connection, job_id)
-    return insert_records(
+    check_expectations(connection, t, outcome.expects)
+    retired = Deletion()
+    if outcome.retired_sources:
+        retired = retire_derived(connection, t, outcome.retired_sources, now)
+    insert_records(
         connection,
         t,
-        records,
-        vectors=vectors,
+        outcome.records,
+        vectors=outcome.vectors,
         tail=None,
-        jobs=jobs,
-        links=links,
+        jobs=outcome.jobs,
+        links=(),
         link_filter=None,
         now=now,
     )
+    _insert_links(connection, t, outcome.links, now)
+    for record_id, message_ids in outcome.more_sources.items():
+        _add_sources(connection, t, record_id, message_ids)
+    return retired
+
+
+def _insert_links(
+    connection: apsw.Connection, t: Tables, links: Sequence[RecordRelation], now: datetime
+) -> None:
+    everywhere = RecordFilter(scope=ScopeFilter(), now=now, tiers=tuple(Tier))
+    for link in links:
+        # What a link points at may have gone since it was proposed; the memory stands without.
+        with contextlib.suppress(NotFoundError, ConflictError):
+            insert_link(connection, t, link, everywhere, now)
+
+
+def _add_sources(
+    connection: apsw.Connection, t: Tables, record_id: str, message_ids: Sequence[str]
+) -> None:
+    for message_id in message_ids:
+        connection.execute(
+            f"INSERT INTO {t.source} (record_seq, position, message_id) "
+            f"SELECT r.seq, (SELECT coalesce(max(position), -1) + 1 FROM {t.source} "
+            f"WHERE record_seq = r.seq), ?2 FROM {t.record} r WHERE r.id = ?1 "
+            f"AND EXISTS (SELECT 1 FROM {t.source} WHERE record_seq = r.seq) "
+            f"AND NOT EXISTS (SELECT 1 FROM {t.source} "
+            f"WHERE record_seq = r.seq AND message_id = ?2)",
+            (record_id, message_id),
+        )
 
 
 def give_back(
@@ -125,16 +158,17 @@ def give_back(
     job_id: str,
     *,
     owner: str,
-    error: str,
+    error: str | None,
     run_after: datetime | None,
     now: datetime,
 ) -> None:
-    """Put a failed job back for later, or among the dead letters."""
+    """Put a job back for later, or among the dead letters; without an error it did not count."""
     state = JobState.DEAD if run_after is None else JobState.READY
     connection.execute(
-        f"UPDATE {t.job} SET state = ?, last_error = ?, lease_owner = NULL, lease_until = NULL, "
-        f"run_after = coalesce(?, run_after), updated_at = ? "
-        f"WHERE id = ? AND lease_owner = ? AND state = 'leased'",
+        f"UPDATE {t.job} SET state = ?1, last_error = coalesce(?2, last_error), "
+        f"attempts = attempts - (?2 IS NULL), lease_owner = NULL, lease_until = NULL, "
+        f"run_after = coalesce(?3, run_after), updated_at = ?4 "
+        f"WHERE id = ?5 AND lease_owner = ?6 AND state = 'leased'",
         (state.value, error, to_micros(run_after), to_micros(now), job_id, owner),
     )
     _check_lease(connection, job_id)
@@ -191,3 +225,14 @@ def open_jobs(
     )
     newest = fetch_value(connection, f"SELECT coalesce(max(seq), 0) FROM {t.job}")
     return int(count), int(newest)
+
+
+def next_at(connection: apsw.Connection, t: Tables) -> datetime | None:
+    """Return when the next job is due or the next lease runs out."""
+    value = fetch_value(
+        connection,
+        f"SELECT min(CASE j.state WHEN 'leased' THEN j.lease_until ELSE j.run_after END) "
+        f"FROM {t.job} j WHERE j.state <> 'dead' AND NOT EXISTS (SELECT 1 FROM {t.job} e "
+        f"WHERE e.thread_id = j.thread_id AND e.seq < j.seq AND e.state <> 'dead')",
+    )
+    return from_micros(value)

@@ -65,6 +65,7 @@ from agentmemory.stores.sqlite.links import (
     remove_link,
 )
 from agentmemory.stores.sqlite.listing import page_of_records, page_of_threads
+from agentmemory.stores.sqlite.outbox import SqliteOutbox
 from agentmemory.stores.sqlite.query import fetch_all, fetch_one, fetch_value
 from agentmemory.stores.sqlite.rows import dump_json, record_from_row, record_select, to_micros
 from agentmemory.stores.sqlite.schema import (
@@ -86,7 +87,7 @@ if TYPE_CHECKING:
     from agentmemory.requests import FloatVector
 
 
-class SqliteStore:
+class SqliteStore(SqliteOutbox):
     """A `MemoryStore` in one SQLite file.
 
     Args:

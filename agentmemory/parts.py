@@ -16,6 +16,7 @@ from typing import Any, Final
 import anyio
 
 from agentmemory.config import (
+    ImageInputLimitConfig,
     MemoryRetentionConfig,
     MemorySearchConfig,
     SchemaPolicy,
@@ -58,6 +59,7 @@ class Parts:
         token_counter: Measures results and cards; None for the default.
         clock: Tells the time; None for the machine's.
         retention: How long records live; None for ever.
+        image_limits: How large images may be; None for the defaults.
         search_config: What searches do with what they found; None for the defaults.
     """
 
@@ -70,10 +72,12 @@ class Parts:
         token_counter: TokenCounter | None,
         clock: Clock | None,
         retention: MemoryRetentionConfig | None,
+        image_limits: ImageInputLimitConfig | None = None,
         search_config: MemorySearchConfig | None,
     ) -> None:
         self.store = store
         self.retention = retention or MemoryRetentionConfig()
+        self.image_limits = image_limits or ImageInputLimitConfig()
         self.strategy = strategy
         self.search_config = search_config
         self.clock: Clock = clock or SystemClock()

@@ -15,6 +15,7 @@ from agentmemory.checks import check_int
 from agentmemory.config import MemorySearchConfig, SearchPreset, TimeToLiveAnchor
 from agentmemory.context.card import DEFAULT_FALLBACK_MESSAGES, CardOwner, CardRequest
 from agentmemory.context.summary import DEFAULT_SUMMARY_TOKENS
+from agentmemory.handles.thread_images import ThreadImages
 from agentmemory.handles.thread_links import ThreadLinks
 from agentmemory.handles.thread_memories import ThreadMemories
 from agentmemory.memories import (
@@ -54,7 +55,7 @@ DEFAULT_TYPE_SEARCH_CONCURRENCY = 5
 _MESSAGE: tuple[RecordType, ...] = ("message",)
 
 
-class AsyncThread(ThreadMemories, ThreadLinks):
+class AsyncThread(ThreadMemories, ThreadLinks, ThreadImages):
     """A conversation of a user with an agent; made by a client, not by hand.
 
     Messages live in the thread. Memories added here carry its thread id and belong to its user

@@ -1,12 +1,37 @@
-"""Order between a record and what replaced it; pure, imports nothing of the package."""
+"""A record and what replaced it: which stands first, and what was known when.
+
+Pure; may import records.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from datetime import datetime
 from typing import TypeVar
+
+from agentmemory.records import RecordStatus, ScopedRecord
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
+
+
+def as_known(record: ScopedRecord, known_at: datetime | None) -> ScopedRecord:
+    """Show a record as it stood at a time: valid, if it was made invalid only later.
+
+    Args:
+        record: As it is stored.
+        known_at: The time; None for now.
+    """
+    if known_at is None or record.invalidated_at is None or record.invalidated_at <= known_at:
+        return record
+    return replace(
+        record,
+        status=RecordStatus.VALID,
+        invalidation_reason=None,
+        invalidated_at=None,
+        replaced_by=None,
+    )
 
 
 def replacements_first(

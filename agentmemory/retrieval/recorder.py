@@ -8,8 +8,7 @@ embedded again. May import stores, models, text and below.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Final, TypeVar
 from weakref import WeakValueDictionary
@@ -18,7 +17,7 @@ import anyio
 
 from agentmemory.errors import StaleReadError
 from agentmemory.protocols import Clock, MemoryStore
-from agentmemory.records import RecordRelation, ScopedRecord, Tier
+from agentmemory.records import ImageContent, RecordRelation, ScopedRecord, Tier
 from agentmemory.requests import (
     Deletion,
     Expectation,
@@ -99,13 +98,19 @@ class Recorder:
         jobs: Sequence[JobDraft] = (),
         links: Sequence[RecordRelation] = (),
         link_filter: RecordFilter | None = None,
+        images: Mapping[str, ImageContent] | None = None,
     ) -> tuple[ScopedRecord, ...]:
-        """Add records that stand alone, with links from or to them."""
+        """Add records that stand alone, with links from or to them and the files of images."""
         vectors = await self._vectorizer.record_vectors(
             [Passage(id=record.id, content=record.content) for record in records]
         )
         return await self._store.add_records(
-            records, vectors=vectors, jobs=jobs, links=links, link_filter=link_filter
+            records,
+            vectors=vectors,
+            jobs=jobs,
+            links=links,
+            link_filter=link_filter,
+            images=images,
         )
 
     async def update(
@@ -114,11 +119,14 @@ class Recorder:
         changes: RecordChanges,
         *,
         jobs: Sequence[JobDraft] = (),
+        image: ImageContent | None = None,
     ) -> ScopedRecord:
         """Change one record, and what its neighbours hold of it."""
         now = self._clock.now()
         if changes.content is NOT_SET_MARKER or not self._vectorizer.is_available:
-            return await self._store.update_record(record_filter, changes, now=now, jobs=jobs)
+            return await self._store.update_record(
+                record_filter, changes, now=now, jobs=jobs, image=image
+            )
         content = str(changes.content)
         first = await self._store.neighbourhood(record_filter)
 
@@ -143,6 +151,7 @@ class Recorder:
                 expects=_expectations(seen),
                 vectors=vectors,
                 jobs=jobs,
+                image=image,
             )
 
         async with self._turn(first.record.thread_id):
@@ -154,35 +163,48 @@ class Recorder:
         await self.refresh(deletion.stale)
         return deletion
 
+    async def delete_scope(self, scope: ScopeFilter) -> Deletion:
+        """Delete all that belongs to a scope; vectors that rested on it are made anew."""
+        deletion = await self._store.delete_scope(scope, now=self._clock.now())
+        await self.refresh(deletion.stale)
+        return deletion
+
     async def purge_expired(self) -> Deletion:
         """Delete every record whose time to live is over."""
         deletion = await self._store.purge_expired(self._clock.now())
         await self.refresh(deletion.stale)
         return deletion
 
-    async def refresh(self, message_ids: Sequence[str]) -> None:
+    async def refresh(self, message_ids: Sequence[str]) -> int:
         """Make the vectors of messages anew from what stands around them now.
 
         A message that is gone by then, or whose neighbours keep changing, is left out.
+
+        Returns:
+            How many have a new vector.
         """
         if not self._vectorizer.is_available:
-            return
-        for message_id in message_ids:
-            await self._refresh_one(message_id)
+            return 0
+        done = [await self._refresh_one(message_id) for message_id in message_ids]
+        return sum(done)
 
-    async def _refresh_one(self, message_id: str) -> None:
+    async def _refresh_one(self, message_id: str) -> bool:
         everywhere = RecordFilter(scope=ScopeFilter(), now=self._clock.now(), ids=(message_id,))
 
-        async def attempt() -> None:
+        async def attempt() -> bool:
             if not await self._store.get_records(everywhere):
-                return
+                return False
             seen = await self._store.neighbourhood(everywhere)
             vectors = await self._vectorizer.record_vectors([_passage(seen)])
-            if vectors is not None:
-                await self._store.put_vectors(vectors, expects=_expectations(seen))
+            if not vectors:
+                return False
+            await self._store.put_vectors(vectors, expects=_expectations(seen))
+            return True
 
-        with contextlib.suppress(StaleReadError):
-            await self._until_unchanged(attempt)
+        try:
+            return await self._until_unchanged(attempt)
+        except StaleReadError:
+            return False
 
     async def reembed(self, progress: Callable[[int], None] | None = None) -> int:
         """Make the vectors of every record anew, replacing another embedder's.

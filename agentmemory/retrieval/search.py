@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from agentmemory.config import SearchStrategy
 from agentmemory.errors import ModelError
-from agentmemory.protocols import Clock, MemoryStore, TokenCounter
+from agentmemory.protocols import AnswersTogether, Clock, MemoryStore, TokenCounter
 from agentmemory.records import MEMORY_TYPES
 from agentmemory.requests import Candidate, CandidateQuery, Expansion, QueryTerm
 from agentmemory.results import (
@@ -26,6 +26,7 @@ from agentmemory.results import (
 from agentmemory.retrieval.budget import kept_within
 from agentmemory.retrieval.expand import with_linked
 from agentmemory.retrieval.fan_out import fan_out
+from agentmemory.retrieval.lifecycle import as_known
 from agentmemory.retrieval.ranked import Ranked
 from agentmemory.retrieval.refine import Refiner, settled, with_timings_hidden
 from agentmemory.retrieval.request import SearchRequest
@@ -158,12 +159,15 @@ class Searcher:
         self, request: SearchRequest, prepared: PreparedQuery
     ) -> tuple[Candidate, ...]:
         """Return what both arms bring for a request."""
+        return await self._store.candidates(self._candidate_query(request, prepared))
+
+    def _candidate_query(self, request: SearchRequest, prepared: PreparedQuery) -> CandidateQuery:
         pool = request.settings.candidate_pool
         if pool is None:
             pool = max(POOL_PER_RESULT * request.count, MINIMUM_POOL)
         elif pool == "exact":
             pool = request.count
-        return await self._store.candidates(
+        found = await self._store.candidates(
             CandidateQuery(
                 filter=request.record_filter(self._clock.now()),
                 pool=max(pool, request.count),
@@ -171,6 +175,9 @@ class Searcher:
                 vector=prepared.vector,
                 actor_terms=prepared.actor_terms,
             )
+        )
+        return tuple(
+            replace(item, record=as_known(item.record, request.known_as_of)) for item in found
         )
 
     async def candidates_of_each(
@@ -180,7 +187,16 @@ class Searcher:
         *,
         limiter: anyio.CapacityLimiter,
     ) -> list[tuple[Candidate, ...]]:
-        """Return the candidates of several requests that share a query, in request order."""
+        """Return the candidates of several requests that share a query, in request order.
+
+        The requests fan out in one task group; a store that answers them in a single round trip
+        does so instead, with the same result.
+        """
+        if isinstance(self._store, AnswersTogether):
+            async with limiter:
+                return await self._store.candidates_together(
+                    [self._candidate_query(request, prepared) for request in requests]
+                )
         return await fan_out(
             lambda request: self.candidates(request, prepared), requests, limiter=limiter
         )
@@ -230,7 +246,7 @@ class Searcher:
                 limit=request.max_linked_results,
             )
         )
-        return with_linked(results, trees)
+        return with_linked(results, trees, known_at=request.known_as_of)
 
     def results(self, ranked: Sequence[Ranked], prepared: PreparedQuery) -> list[SearchResult]:
         """Turn ranked candidates into results."""

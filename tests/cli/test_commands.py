@@ -246,7 +246,7 @@ def test_a_card_is_printed_as_a_prompt_takes_it(told: CommandLine) -> None:
     explained = told.works("card", *options, "--explain").out
     assert explained.startswith(document["content"])
     assert "tokens    " in explained
-    assert "card      score " in explained
+    assert "card      " in explained
 
 
 def test_a_card_takes_a_query_a_number_and_a_budget(told: CommandLine) -> None:

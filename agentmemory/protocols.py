@@ -211,6 +211,21 @@ class IFusion(Protocol):
 
 
 @runtime_checkable
+class AnswersTogether(Protocol):
+    """A store that answers several searches with one query in a single round trip."""
+
+    async def candidates_together(
+        self, queries: Sequence[CandidateQuery]
+    ) -> list[tuple[Candidate, ...]]:
+        """Return what `MemoryStore.candidates` returns for each query.
+
+        Args:
+            queries: They share terms, vector and actor terms; filters and pools differ.
+        """
+        ...
+
+
+@runtime_checkable
 class ISearchConfig(Protocol):
     """What happens to the results of a search after they were found."""
 

@@ -159,7 +159,10 @@ class Searcher:
         self, request: SearchRequest, prepared: PreparedQuery
     ) -> tuple[Candidate, ...]:
         """Return what both arms bring for a request."""
-        return await self._store.candidates(self._candidate_query(request, prepared))
+        found = await self._store.candidates(self._candidate_query(request, prepared))
+        return tuple(
+            replace(item, record=as_known(item.record, request.known_as_of)) for item in found
+        )
 
     def _candidate_query(self, request: SearchRequest, prepared: PreparedQuery) -> CandidateQuery:
         pool = request.settings.candidate_pool
@@ -167,17 +170,12 @@ class Searcher:
             pool = max(POOL_PER_RESULT * request.count, MINIMUM_POOL)
         elif pool == "exact":
             pool = request.count
-        found = await self._store.candidates(
-            CandidateQuery(
-                filter=request.record_filter(self._clock.now()),
-                pool=max(pool, request.count),
-                terms=prepared.terms,
-                vector=prepared.vector,
-                actor_terms=prepared.actor_terms,
-            )
-        )
-        return tuple(
-            replace(item, record=as_known(item.record, request.known_as_of)) for item in found
+        return CandidateQuery(
+            filter=request.record_filter(self._clock.now()),
+            pool=max(pool, request.count),
+            terms=prepared.terms,
+            vector=prepared.vector,
+            actor_terms=prepared.actor_terms,
         )
 
     async def candidates_of_each(

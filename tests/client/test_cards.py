@@ -12,7 +12,8 @@ import anyio
 import pytest
 
 from agentmemory import AsyncAgentMemory, AsyncThread, SearchResultFormatConfig
-from agentmemory.testing import HashEmbedder
+from agentmemory.stores.sqlite.store import SqliteStore
+from agentmemory.testing import FrozenClock, HashEmbedder
 from tests.client.conftest import hybrid, lexical
 
 
@@ -114,32 +115,72 @@ async def test_all_searches_share_one_embedding() -> None:
         assert len(embedder.calls) == before + 1
 
 
+class ApartStore:
+    """A SQLite store that answers one search at a time and counts how many run at once."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+        self.running = 0
+        self.most = 0
+        self.asked = 0
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "candidates_together":
+            raise AttributeError(name)
+        return getattr(self._store, name)
+
+    async def candidates(self, query: Any) -> Any:
+        """Count, and pass on."""
+        self.running += 1
+        self.asked += 1
+        self.most = max(self.most, self.running)
+        await anyio.lowlevel.checkpoint()
+        try:
+            return await self._store.candidates(query)
+        finally:
+            self.running -= 1
+
+
+MINIMA = {"memory": 1, "fact": 1, "guideline": 1, "preference": 1, "message": 1}
+
+
 @pytest.mark.parametrize("limit", [1, 2, 5])
 async def test_no_more_searches_run_at_once_than_the_handle_allows(limit: int) -> None:
-    async with hybrid() as memory:
+    store = ApartStore(SqliteStore(":memory:"))
+    async with AsyncAgentMemory(store=store, embedder=HashEmbedder()) as memory:
         created = await memory.create_thread(thread_id="t", user_id="u1")
         await created.add_messages([{"role": "user", "content": "dinner?"}])
         thread = await memory.get_thread("t", context_card_type_search_concurrency=limit)
-        store = memory._parts.store
-        running, most = 0, 0
-        original = store.candidates
+        await thread.get_context_card(max_relevant_results=20, min_relevant_results_by_type=MINIMA)
+        assert (store.asked, store.most) == (6, limit)
 
-        async def counted(query: Any) -> Any:
-            nonlocal running, most
-            running += 1
-            most = max(most, running)
-            await anyio.lowlevel.checkpoint()
-            try:
-                return await original(query)
-            finally:
-                running -= 1
 
-        store.candidates = counted  # type: ignore[method-assign]
-        await thread.get_context_card(
-            max_relevant_results=20,
-            min_relevant_results_by_type={"memory": 1, "fact": 1, "guideline": 1, "message": 1},
-        )
-        assert most == min(limit, 5)
+@pytest.mark.parametrize("minima", [None, MINIMA, {"fact": 4, "message": 2}])
+async def test_searches_answered_together_give_the_card_of_separate_ones(minima: Any) -> None:
+    cards = []
+    for store in (SqliteStore(":memory:"), ApartStore(SqliteStore(":memory:"))):
+        clock = FrozenClock(datetime(2026, 5, 4, tzinfo=UTC))
+        memory = AsyncAgentMemory(store=store, embedder=HashEmbedder(), clock=clock)
+        async with memory:
+            thread = await memory.create_thread(user_id="u1")
+            for index in range(40):
+                kind = ("memory", "fact", "guideline", "preference")[index % 4]
+                await thread.add_memory(
+                    f"dinner note {index} about {kind} {'soup' if index % 3 else 'salad'}",
+                    memory_type=kind,  # type: ignore[arg-type]
+                    memory_id=f"m{index}",
+                )
+            await thread.add_messages(
+                [
+                    {"role": "user", "content": f"dinner turn {index} with soup", "id": f"t{index}"}
+                    for index in range(30)
+                ]
+            )
+            card = await thread.get_context_card(
+                query="dinner with soup", min_relevant_results_by_type=minima
+            )
+            cards.append((card.content, [hit.explain for hit in card.relevant_results]))
+    assert cards[0] == cards[1]
 
 
 async def test_the_concurrency_does_not_change_the_card() -> None:

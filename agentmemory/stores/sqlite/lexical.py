@@ -17,7 +17,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from agentmemory.requests import QueryTerm, RecordFilter
+from agentmemory.requests import CandidateQuery, QueryTerm, RecordFilter
+from agentmemory.scope import DimensionMatch, ScopeFilter
 from agentmemory.stores.index_fields import (
     FIELD_WEIGHTS,
     agent_token,
@@ -41,6 +42,9 @@ _SCORED_COLUMNS: Final = FTS_COLUMNS[1:]
 _WEIGHTS: Final[tuple[float, ...]] = astuple(FIELD_WEIGHTS)
 _CHOICE_PER_PLACE: Final = 20
 """How many chunks the choosing words should hold for each place in the pool."""
+
+_LOOK_PER_PLACE: Final = 2
+"""How many chunks a look for several queries takes for each place in their pools."""
 
 _NARROWING_SHARE: Final = 0.3
 """A scope that leaves a smaller share of the chunks is looked up in the index."""
@@ -88,27 +92,74 @@ def weigh(connection: apsw.Connection, t: Tables, terms: Sequence[QueryTerm]) ->
 def lexical_hits(
     connection: apsw.Connection,
     t: Tables,
-    *,
-    query: LexicalQuery,
-    record_filter: RecordFilter,
-    where: Where,
-    pool: int,
-) -> list[int]:
-    """Return the seqs of the records that the index ranks best, best first; exact for any filter.
+    words: LexicalQuery,
+    queries: Sequence[CandidateQuery],
+    wheres: Sequence[Where],
+) -> list[list[int]]:
+    """Return for each query the seqs the index ranks best, best first; exact for any filter.
 
     The rarest words choose first: words that most chunks hold are only used when the rarer ones
-    do not fill the pool. The index is asked for more chunks than needed, without a join; what
-    the filter lets through is kept. Only when that is too little is the index asked for more.
+    do not fill the pool. The index is asked for more chunks than needed, without a join, once
+    for all queries; what each filter lets through is kept. A query that gets too little that
+    way asks by itself, narrowed by its own scope.
     """
-    if not query.terms:
-        return []
-    scope, share = _scope_of(connection, t, record_filter, query.chunks)
-    terms = [item.term for item in query.terms]
-    choosing = _choosing(query, share, pool)
-    hits = _hits(connection, t, terms[:choosing], scope, where, pool)
-    if len(hits) < pool and choosing < len(terms):
-        hits = _hits(connection, t, terms, scope, where, pool)
-    return hits
+    if not words.terms:
+        return [[] for _ in queries]
+    if len(queries) == 1:
+        return [_hits_of_one(connection, t, words, queries[0], wheres[0])]
+    pool = sum(query.pool for query in queries)
+    shared, share = _scope_of(connection, t, _common(queries), words.chunks)
+    terms = [item.term for item in words.terms]
+    chosen = terms[: _choosing(words, share, pool)]
+    chunks = _ranked_chunks(connection, t, chosen, shared, pool * _LOOK_PER_PLACE)
+    found = _passing(connection, t, chunks, wheres)
+    return [
+        hits[: query.pool]
+        if len(hits) >= query.pool
+        else _hits_of_one(connection, t, words, query, where)
+        for query, where, hits in zip(queries, wheres, found, strict=True)
+    ]
+
+
+def _hits_of_one(
+    connection: apsw.Connection,
+    t: Tables,
+    words: LexicalQuery,
+    query: CandidateQuery,
+    where: Where,
+) -> list[int]:
+    scope, share = _scope_of(connection, t, query.filter, words.chunks)
+    terms = [item.term for item in words.terms]
+    choosing = _choosing(words, share, query.pool)
+    hits: list[int] = []
+    for chosen in (terms[:choosing], terms):
+        wanted = query.pool * 4
+        while True:
+            chunks = _ranked_chunks(connection, t, chosen, scope, wanted)
+            hits = _passing(connection, t, chunks, (where,))[0]
+            if len(hits) >= query.pool or len(chunks) < wanted:
+                break
+            wanted *= 8
+        if len(hits) >= query.pool or choosing == len(terms):
+            break
+    return hits[: query.pool]
+
+
+def _common(queries: Sequence[CandidateQuery]) -> RecordFilter:
+    """Return a filter that lets through whatever any of the queries' filters does, by scope."""
+    filters = [query.filter for query in queries]
+    users = {item.scope.user for item in filters}
+    threads = {item.scope.thread for item in filters}
+    types = [item.record_types for item in filters]
+    named = [name for listed in types if listed is not None for name in listed]
+    return RecordFilter(
+        scope=ScopeFilter(
+            user=users.pop() if len(users) == 1 else DimensionMatch(),
+            thread=threads.pop() if len(threads) == 1 else DimensionMatch(),
+        ),
+        now=filters[0].now,
+        record_types=None if None in types else tuple(dict.fromkeys(named)),
+    )
 
 
 def _choosing(query: LexicalQuery, share: float, pool: int) -> int:
@@ -121,28 +172,22 @@ def _choosing(query: LexicalQuery, share: float, pool: int) -> int:
     return len(query.terms)
 
 
-def _hits(
+def _ranked_chunks(
     connection: apsw.Connection,
     t: Tables,
     terms: Sequence[QueryTerm],
     scope: Sequence[str],
-    where: Where,
-    pool: int,
+    wanted: int,
 ) -> list[int]:
     words = fts5_match(terms, columns=_SCORED_COLUMNS)
     expression = " AND ".join(f"({part})" for part in (words, *scope))
-    wanted = pool * 4
-    while True:
-        chunks = fetch_all(
-            connection,
-            f"SELECT rowid FROM {t.fts} WHERE {t.fts} MATCH ? "
-            f"ORDER BY bm25({t.fts}, {_WEIGHTS_SQL}), rowid LIMIT ?",
-            (expression, wanted),
-        )
-        hits = _passing(connection, t, chunks, where)
-        if len(hits) >= pool or len(chunks) < wanted:
-            return hits[:pool]
-        wanted *= 8
+    rows = fetch_all(
+        connection,
+        f"SELECT rowid FROM {t.fts} WHERE {t.fts} MATCH ? "
+        f"ORDER BY bm25({t.fts}, {_WEIGHTS_SQL}), rowid LIMIT ?",
+        (expression, wanted),
+    )
+    return [row[0] for row in rows]
 
 
 def _scope_of(
@@ -177,20 +222,24 @@ def _scope_of(
 
 
 def _passing(
-    connection: apsw.Connection, t: Tables, chunks: Sequence[tuple[int]], where: Where
-) -> list[int]:
-    if not chunks:
-        return []
-    owners = dict(
-        fetch_all(
-            connection,
-            # CROSS JOIN keeps the planner from walking the whole scope instead of the list.
-            f"SELECT c.id, r.seq FROM json_each(?) j CROSS JOIN {t.chunk} c ON c.id = j.value "
-            f"CROSS JOIN {t.record} r ON r.seq = c.record_seq WHERE {where.sql}",
-            (dump_json([chunk for (chunk,) in chunks]), *where.binds),
-        )
+    connection: apsw.Connection, t: Tables, chunks: Sequence[int], wheres: Sequence[Where]
+) -> list[list[int]]:
+    """Return for each filter the records behind the chunks that it lets through, in order."""
+    flags = ", ".join(f"({where.sql})" for where in wheres)
+    binds = [value for where in wheres for value in where.binds]
+    rows = fetch_all(
+        connection,
+        # CROSS JOIN keeps the planner from walking the whole scope instead of the list.
+        f"SELECT c.id, r.seq, {flags} FROM json_each(?) j "
+        f"CROSS JOIN {t.chunk} c ON c.id = j.value "
+        f"CROSS JOIN {t.record} r ON r.seq = c.record_seq",
+        (*binds, dump_json(list(chunks))),
     )
-    return list(dict.fromkeys(owners[chunk] for (chunk,) in chunks if chunk in owners))
+    found = []
+    for place in range(2, len(wheres) + 2):
+        owners = {row[0]: row[1] for row in rows if row[place]}
+        found.append(list(dict.fromkeys(owners[chunk] for chunk in chunks if chunk in owners)))
+    return found
 
 
 def score_records(

@@ -5,14 +5,14 @@ May import requests, lexical, vectors, where and rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from agentmemory.records import ScopedRecord
-from agentmemory.requests import Candidate, CandidateQuery, RecordFilter
+from agentmemory.requests import Candidate, CandidateQuery
 from agentmemory.scope import DimensionMatch, ScopeFilter
 from agentmemory.stores.sqlite.lexical import lexical_hits, score_records, weigh
-from agentmemory.stores.sqlite.query import fetch_value
+from agentmemory.stores.sqlite.query import fetch_all, fetch_value
 from agentmemory.stores.sqlite.rows import dump_json, record_from_row, record_select
 from agentmemory.stores.sqlite.schema import Tables
 from agentmemory.stores.sqlite.vectors import VectorIndex
@@ -26,45 +26,57 @@ if TYPE_CHECKING:
 
 
 def find_candidates(
-    connection: apsw.Connection, t: Tables, index: VectorIndex, query: CandidateQuery
-) -> tuple[Candidate, ...]:
-    """Run both arms and return their union, each candidate with the scores of both."""
-    where = record_where(query.filter)
-    words = weigh(connection, t, query.terms)
-    by_words = lexical_hits(
-        connection,
-        t,
-        query=words,
-        record_filter=query.filter,
-        where=where,
-        pool=query.pool,
-    )
-    near: dict[int, float] = {}
-    if query.vector is not None:
-        near = dict(
-            _vector_hits(connection, t, index, query.vector, query.filter, where, query.pool)
-        )
-    union = list(dict.fromkeys((*by_words, *near)))
+    connection: apsw.Connection, t: Tables, index: VectorIndex, queries: Sequence[CandidateQuery]
+) -> list[tuple[Candidate, ...]]:
+    """Run both arms for queries that differ in their filters and pools only.
+
+    The words are looked up once and the vectors compared once for all of them; what one look
+    brings is shared out by the filters, and a query that gets too little looks again by itself.
+    So the answers are those of separate calls.
+
+    Returns:
+        The union of both arms of each query, each candidate with the scores of both.
+    """
+    first = queries[0]
+    wheres = [record_where(query.filter) for query in queries]
+    words = weigh(connection, t, first.terms)
+    by_words = lexical_hits(connection, t, words, queries, wheres)
+    near: list[dict[int, float]] = [{} for _ in queries]
+    if first.vector is not None:
+        near = [
+            dict(hits) for hits in _vector_hits(connection, t, index, first.vector, queries, wheres)
+        ]
+    union = list(dict.fromkeys(seq for pool in (*by_words, *near) for seq in pool))
     lexical = score_records(connection, t, words, union)
-    lexical_ranks = _ranks(sorted(by_words, key=lambda seq: (-lexical[seq], seq)))
-    vector_ranks = _ranks(near)
-    cosines = dict(near)
-    if query.vector is not None:
-        rest = [seq for seq in by_words if seq not in near]
-        cosines.update(index.cosines(connection, query.vector, rest) if rest else {})
-    known_actors: dict[str, bool] = {}
-    return tuple(
-        Candidate(
-            record=record,
-            lexical=lexical[record.seq] if query.terms else None,
-            cosine=cosines.get(record.seq),
-            lexical_rank=lexical_ranks.get(record.seq),
-            vector_rank=vector_ranks.get(record.seq),
-            actor_match=_names_actor(record.actor, query.actor_terms, known_actors),
-            scope_matches=_scope_matches(record, query.filter.scope),
+    cosines = {seq: cosine for pool in near for seq, cosine in pool.items()}
+    if first.vector is not None:
+        rest = [seq for seq in union if seq not in cosines]
+        cosines.update(index.cosines(connection, first.vector, rest) if rest else {})
+    records = {record.seq: record for record in fetch_records(connection, t, union)}
+    named = {
+        actor: not first.actor_terms.isdisjoint(analyze(actor))
+        for actor in {record.actor for record in records.values()}
+        if actor is not None and first.actor_terms
+    }
+    found = []
+    for query, worded, nearest in zip(queries, by_words, near, strict=True):
+        lexical_ranks = _ranks(sorted(worded, key=lambda seq: (-lexical[seq], seq)))
+        vector_ranks = _ranks(nearest)
+        found.append(
+            tuple(
+                Candidate(
+                    record=records[seq],
+                    lexical=lexical[seq] if first.terms else None,
+                    cosine=cosines.get(seq),
+                    lexical_rank=lexical_ranks.get(seq),
+                    vector_rank=vector_ranks.get(seq),
+                    actor_match=named.get(records[seq].actor or "", False),
+                    scope_matches=_scope_matches(records[seq], query.filter.scope),
+                )
+                for seq in dict.fromkeys((*worded, *nearest))
+            )
         )
-        for record in fetch_records(connection, t, union)
-    )
+    return found
 
 
 def _ranks(seqs: Iterable[int]) -> dict[int, int]:
@@ -76,33 +88,46 @@ def _vector_hits(
     t: Tables,
     index: VectorIndex,
     vector: FloatVector,
-    record_filter: RecordFilter,
-    where: Where,
-    pool: int,
-) -> list[tuple[int, float]]:
-    """Return the nearest records that pass the filter; exact for any filter.
+    queries: Sequence[CandidateQuery],
+    wheres: Sequence[Where],
+) -> list[list[tuple[int, float]]]:
+    """Return for each query the nearest records that pass its filter; exact for any filter.
 
-    The cache ranks all of the user's records; the filter is asked about the best of them, and
-    about more only when too few pass.
+    The cache ranks all of the user's records; the filters are asked about the best of them, and
+    about more only when a query gets too few.
     """
-    user = record_filter.scope.user
-    wanted = pool * 4
+    users = {query.filter.scope.user for query in queries}
+    only = next(iter(users)) if len(users) == 1 else DimensionMatch()
+    wanted = sum(query.pool for query in queries) * 4
     while True:
         nearest, complete = index.best(
-            connection, vector, user=(user.value,) if user.exact else None, limit=wanted
+            connection, vector, user=(only.value,) if only.exact else None, limit=wanted
         )
-        passing = {
-            row[0]
-            for row in connection.execute(
-                f"SELECT r.seq FROM json_each(?) j CROSS JOIN {t.record} r ON r.seq = j.value "
-                f"WHERE {where.sql}",
-                (dump_json([seq for seq, _ in nearest]), *where.binds),
-            )
-        }
-        hits = [hit for hit in nearest if hit[0] in passing]
-        if len(hits) >= pool or complete:
-            return hits[:pool]
+        listed = [seq for seq, _ in nearest]
+        passing = passing_seqs(connection, t, listed, wheres)
+        hits = [
+            [hit for hit in nearest if hit[0] in passed][: query.pool]
+            for query, passed in zip(queries, passing, strict=True)
+        ]
+        short = any(len(found) < query.pool for found, query in zip(hits, queries, strict=True))
+        if complete or not short:
+            return hits
         wanted *= 8
+
+
+def passing_seqs(
+    connection: apsw.Connection, t: Tables, seqs: Sequence[int], wheres: Sequence[Where]
+) -> list[set[int]]:
+    """Return for each filter which of the records it lets through, in one statement."""
+    flags = ", ".join(f"({where.sql})" for where in wheres)
+    binds = [value for where in wheres for value in where.binds]
+    rows = fetch_all(
+        connection,
+        # CROSS JOIN keeps the planner from walking the whole scope instead of the list.
+        f"SELECT r.seq, {flags} FROM json_each(?) j CROSS JOIN {t.record} r ON r.seq = j.value",
+        (*binds, dump_json(list(seqs))),
+    )
+    return [{row[0] for row in rows if row[place]} for place in range(1, len(wheres) + 1)]
 
 
 def fetch_records(
@@ -142,14 +167,6 @@ def _add_user(where: Where, user: DimensionMatch) -> None:
     if user.exact:
         where.add("user_id IS ?", user.value)
     where.add("actor IS NOT NULL")
-
-
-def _names_actor(actor: str | None, terms: frozenset[str], known: dict[str, bool]) -> bool:
-    if actor is None or not terms:
-        return False
-    if actor not in known:
-        known[actor] = not terms.isdisjoint(analyze(actor))
-    return known[actor]
 
 
 def _scope_matches(record: ScopedRecord, scope: ScopeFilter) -> int:

@@ -512,7 +512,15 @@ class SqliteStore(SqliteOutbox):
 
     async def candidates(self, query: CandidateQuery) -> tuple[Candidate, ...]:
         """Run both arms of a search and return the union, each with the scores of both."""
-        return await self._engine.read(lambda c: find_candidates(c, self._t, self._vectors, query))
+        return (await self.candidates_together((query,)))[0]
+
+    async def candidates_together(
+        self, queries: Sequence[CandidateQuery]
+    ) -> list[tuple[Candidate, ...]]:
+        """Answer queries that share their words and vector in one hop, as apart."""
+        return await self._engine.read(
+            lambda c: find_candidates(c, self._t, self._vectors, queries)
+        )
 
     async def actors(self, record_filter: RecordFilter) -> tuple[str, ...]:
         """Return the names of the speakers in a scope, sorted."""

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from agentmemory.errors import BadModelOutput
+from agentmemory.errors import BadModelOutput, ModelUnavailableError
 from agentmemory.models.accounting import Meter
 from agentmemory.models.conversation import Answer, Finish, Question, parts_of, text_of
 from agentmemory.models.providers import ApiType, Provider
@@ -62,7 +62,11 @@ class LlmForm(ABC):
 
     @abstractmethod
     def piece(self, event: Any, meter: Meter) -> str:
-        """Return the text that one event of a stream brings, often none, and count its tokens."""
+        """Return the text that one event of a stream brings, often none, and count its tokens.
+
+        Raises:
+            ModelUnavailableError: The event says that the model failed.
+        """
 
 
 class ChatCompletions(LlmForm):
@@ -180,7 +184,9 @@ class Responses(LlmForm):
             if kind in {"response.completed", "response.incomplete"}:
                 _count_parts(response.get("usage"), meter)
             elif kind == "response.failed":
-                raise _not_this_form(response)
+                raise ModelUnavailableError("the model failed during its answer")
+        elif kind == "error":
+            raise ModelUnavailableError("the model failed during its answer")
         return str(event.get("delta") or "") if kind == "response.output_text.delta" else ""
 
 

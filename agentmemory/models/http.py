@@ -13,7 +13,7 @@ import asyncio
 import json
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -183,7 +183,8 @@ class HttpClient:
             if response is None:
                 raise self._too_late()
             try:
-                yield self._events(response, deadline)
+                async with aclosing(self._events(response, deadline)) as events:
+                    yield events
             finally:
                 await response.aclose()
 
@@ -334,12 +335,9 @@ class HttpClient:
         )
         raise _FailedAttempt(fault)
 
-    async def _events(self, response: httpx.Response, deadline: float) -> AsyncIterator[Any]:
+    async def _events(self, response: httpx.Response, deadline: float) -> AsyncGenerator[Any]:
         lines = response.aiter_lines()
-        while True:
-            line = await self._next_line(lines, deadline)
-            if line is None:
-                return
+        while (line := await self._next_line(lines, deadline)) is not None:
             field, _, value = line.partition(":")
             if field != "data" or not value.strip():
                 continue

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self, Unpack
@@ -216,9 +216,10 @@ class Llm:
             events = await stack.enter_async_context(
                 self._http.stream(self._form.path, self._form.payload(question), meter)
             )
-            yield TextStream(self._pieces(events, meter), meter)
+            pieces = await stack.enter_async_context(aclosing(self._pieces(events, meter)))
+            yield TextStream(pieces, meter)
 
-    async def _pieces(self, events: AsyncIterator[Any], meter: Meter) -> AsyncIterator[str]:
+    async def _pieces(self, events: AsyncIterator[Any], meter: Meter) -> AsyncGenerator[str]:
         async for event in events:
             piece = self._form.piece(event, meter)
             if piece:

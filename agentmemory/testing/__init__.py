@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from agentmemory.testing.frozen_clock import FrozenClock
     from agentmemory.testing.hash_embedder import HashEmbedder
     from agentmemory.testing.scripted_llm import ScriptedCall, ScriptedLlm
+    from agentmemory.testing.waits import without_waits
 
 __all__ = [
     "FakeRequest",
@@ -22,6 +23,7 @@ __all__ = [
     "HashEmbedder",
     "ScriptedCall",
     "ScriptedLlm",
+    "without_waits",
 ]
 
 _HOMES = {
@@ -32,6 +34,7 @@ _HOMES = {
     "HashEmbedder": "hash_embedder",
     "ScriptedCall": "scripted_llm",
     "ScriptedLlm": "scripted_llm",
+    "without_waits": "waits",
 }
 
 

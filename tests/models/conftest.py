@@ -6,20 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from agentmemory.models.http import Waits
 from agentmemory.telemetry import Event, subscribe
+from agentmemory.testing import without_waits
 
 
 @pytest.fixture
-def no_waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+def no_waits() -> Iterator[list[float]]:
     """Let back-off take no time; returns the waits that were asked for, in seconds."""
-    waits: list[float] = []
-
-    async def note(seconds: float) -> None:
-        waits.append(seconds)
-
-    monkeypatch.setattr(Waits, "sleep", staticmethod(note))
-    return waits
+    with without_waits() as waits:
+        yield waits
 
 
 @pytest.fixture

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -362,6 +365,33 @@ async def test_a_stream_that_is_cut_is_an_error() -> None:
     assert heard == ["one "]
 
 
+@pytest.mark.parametrize(
+    ("form", "event"),
+    [
+        ("chat_completions", {"error": {"message": "upstream failed"}}),
+        ("responses", {"type": "error", "message": "upstream failed"}),
+        ("responses", {"type": "response.failed", "response": {"status": "failed"}}),
+        ("messages", {"type": "error", "error": {"type": "overloaded_error", "message": "x"}}),
+    ],
+)
+async def test_a_failure_that_a_stream_tells_is_an_error(form: ApiType, event: Any) -> None:
+    body = f"data: {json.dumps(event)}\n\n".encode()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        head = f"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {len(body)}\r\n\r\n"
+        writer.write(head.encode() + body)
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        async with Llm("small", api_base=f"http://127.0.0.1:{port}/v1", api_type=form) as llm:
+            with pytest.raises(ModelUnavailableError):
+                async with llm.stream("Hi") as stream:
+                    assert [piece async for piece in stream] == []
+
+
 async def test_a_stream_is_tried_again_until_it_begins(no_waits: list[float]) -> None:
     async with FakeServer(answer="one") as server:
         server.script(Fault.status(503), Fault.cut())
@@ -485,3 +515,21 @@ async def test_a_key_of_the_environment_is_not_sent_to_another_address(
     first, second = server.requests
     assert "authorization" not in first.headers
     assert second.headers["authorization"] == "Bearer key-5"
+
+
+def test_building_a_client_imports_nothing_that_only_calls_need() -> None:
+    code = (
+        "import sys\n"
+        "from agentmemory.models import Embedder, Llm, Reranker\n"
+        "for build in (Llm, Embedder, Reranker): build('cohere/x', api_key='k')\n"
+        "heavy = {'httpx', 'httpcore', 'numpy', 'orjson', 'tenacity', 'oracledb', 'apsw', 'tiktoken'}\n"
+        "print(sorted(heavy & sys.modules.keys()))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.strip() == "[]"

@@ -1,8 +1,9 @@
-"""Command line of the benchmarks: `python -m benchmarks {locomo,beam,scale} …` from the checkout.
+"""Command line of the benchmarks: `python -m benchmarks COMMAND …` from the checkout.
 
 locomo and beam measure how well questions find the turns that answer them; scale measures how
-long search and context cards take. Reports go to standard output, progress to standard error.
-Bad arguments and unusable data are one line on standard error and exit code 2.
+long search and context cards take; detector measures what is remembered without a language model.
+Reports go to standard output, progress to standard error. Bad arguments and unusable data are one
+line on standard error and exit code 2.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any, Final, NoReturn
 from agentmemory.config import SearchStrategy
 from agentmemory.errors import AgentMemoryError
 from benchmarks.datasets import load_beam, load_locomo
+from benchmarks.detector import measure_detector, print_detector
 from benchmarks.embedders import make_embedder
 from benchmarks.errors import BenchmarkError
 from benchmarks.evaluation import evaluate
@@ -82,6 +84,12 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="N",
         help="searches and cards to time for each size (default: 200)",
     )
+    text = "standing instructions and preferences found without a language model, on BEAM"
+    detector = commands.add_parser("detector", help=text, description=text)
+    detector.add_argument(
+        "--data", type=Path, required=True, metavar="PATH", help="the data, in its format"
+    )
+    detector.add_argument("--json", action="store_true", help="print the report as JSON")
     return parser
 
 
@@ -164,7 +172,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a benchmark from the command line and return the exit code."""
     arguments = make_parser().parse_args(argv)
     try:
-        report = _run_in_directory(arguments)
+        if arguments.command == "detector":
+            report = measure_detector(arguments.data)
+        else:
+            report = _run_in_directory(arguments)
     except (BenchmarkError, AgentMemoryError) as error:
         print(f"python -m benchmarks: {error}", file=sys.stderr)
         return 2
@@ -173,6 +184,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     if arguments.json:
         print(json.dumps(report, indent=2, ensure_ascii=False))
+    elif arguments.command == "detector":
+        print_detector(report)
     elif arguments.command == "scale":
         print_scale(report)
     else:

@@ -176,7 +176,7 @@ class Portal:
         if self.forked:
             raise UsageError(
                 "this memory was used before the process was forked, and its thread did not come "
-                "along; make a new one after the fork, or start processes with 'spawn'"
+                "along; make memories after a fork only, or start processes with 'spawn'"
             )
         if threading.get_ident() == self._thread.ident:
             raise UsageError(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import subprocess
 import sys
 import textwrap
 from collections.abc import Sequence
 
 TIMEOUT_S = 60.0
-STRICT = ("-X", "dev", "-W", "error")
+STRICT = ("-W", "error")
 
 
 def start(
@@ -21,6 +24,7 @@ def start(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        start_new_session=True,
     )
 
 
@@ -29,7 +33,9 @@ def finish(child: subprocess.Popen[str]) -> tuple[int, list[str], str]:
     try:
         output, errors = child.communicate(timeout=TIMEOUT_S)
     finally:
-        child.kill()
+        # With the children of its own that a failure may have left behind.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
         child.wait()
     return child.returncode, output.splitlines(), errors
 

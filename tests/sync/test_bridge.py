@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
@@ -62,7 +63,7 @@ def ended(thread: threading.Thread) -> bool:
 
 
 async def double(number: int, *, plus: int = 0) -> int:
-    await anyio.sleep(0)
+    await anyio.lowlevel.checkpoint()
     return 2 * number + plus
 
 
@@ -80,7 +81,7 @@ def test_the_error_of_a_call_is_the_very_one_that_was_raised(bridge: Bridge) -> 
     error = LookupError("gone")
 
     async def fail() -> None:
-        await anyio.sleep(0)
+        await anyio.lowlevel.checkpoint()
         raise error
 
     with pytest.raises(LookupError) as caught:
@@ -97,10 +98,9 @@ def test_a_traceback_leads_from_the_caller_to_the_async_code(bridge: Bridge) -> 
     async def outer() -> None:
         await innermost()
 
-    try:
+    with pytest.raises(LookupError) as caught:
         bridge.call(outer)
-    except LookupError as error:
-        names = [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+    names = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
     assert names == [
         "test_a_traceback_leads_from_the_caller_to_the_async_code",
         *("call", "call"),
@@ -172,7 +172,7 @@ def test_context_variables_of_the_caller_are_seen_and_not_changed(bridge: Bridge
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="none")
 
     async def read_and_set() -> str:
-        await anyio.sleep(0)
+        await anyio.lowlevel.checkpoint()
         seen = variable.get()
         variable.set("set by the call")
         return seen
@@ -185,7 +185,7 @@ def test_context_variables_of_the_caller_are_seen_and_not_changed(bridge: Bridge
 
 async def test_a_call_works_where_a_loop_is_running(bridge: Bridge) -> None:
     assert bridge.call(double, 5) == 10
-    await anyio.sleep(0)
+    await anyio.lowlevel.checkpoint()
     assert bridge.call(double, 6) == 12
 
 
@@ -264,7 +264,7 @@ class Waiting:
         finally:
             with anyio.CancelScope(shield=True):
                 for _ in range(10):
-                    await anyio.sleep(0)
+                    await anyio.lowlevel.checkpoint()
             self.log.append("let go")
 
 
@@ -299,7 +299,7 @@ def test_a_call_that_outlives_many_steps_of_waiting_still_returns(
 
     async def long() -> int:
         for _ in range(1000):
-            await anyio.sleep(0)
+            await anyio.lowlevel.checkpoint()
         return 1
 
     assert bridge.call(long) == 1

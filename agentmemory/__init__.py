@@ -41,6 +41,14 @@ if TYPE_CHECKING:
         StoreError,
         UsageError,
         ValidationError,
+        WaitTimeoutError,
+    )
+    from agentmemory.extraction_config import (
+        BackgroundExtractionQueueFullBehavior,
+        ExtractionMode,
+        MemoryExtractionConfig,
+        MemoryExtractionImageContext,
+        MemoryLinkExtractionMode,
     )
     from agentmemory.messages import Message
     from agentmemory.models import Embedder, Llm, LocalEmbedder, Reranker
@@ -92,6 +100,7 @@ _HOMES: Final = {
     "AsyncAgentMemory": "client",
     "AsyncStore": "store",
     "AsyncThread": "thread",
+    "BackgroundExtractionQueueFullBehavior": "extraction_config",
     "Clock": "protocols",
     "ClosedError": "errors",
     "ConfigurationError": "errors",
@@ -104,6 +113,7 @@ _HOMES: Final = {
     "EmbedderFingerprint": "protocols",
     "EmbedderMismatchError": "errors",
     "Explanation": "results",
+    "ExtractionMode": "extraction_config",
     "FilterError": "errors",
     "ForgetReceipt": "requests",
     "IEmbedder": "protocols",
@@ -118,6 +128,9 @@ _HOMES: Final = {
     "Llm": "models",
     "LlmResponse": "protocols",
     "LocalEmbedder": "models",
+    "MemoryExtractionConfig": "extraction_config",
+    "MemoryExtractionImageContext": "extraction_config",
+    "MemoryLinkExtractionMode": "extraction_config",
     "MemoryRetentionConfig": "config",
     "MemorySearchConfig": "config",
     "MemoryStore": "protocols",
@@ -160,6 +173,7 @@ _HOMES: Final = {
     "TopKMemorySearchConfig": "config",
     "UsageError": "errors",
     "ValidationError": "errors",
+    "WaitTimeoutError": "errors",
 }
 
 __all__ = [
@@ -169,6 +183,7 @@ __all__ = [
     "AsyncAgentMemory",
     "AsyncStore",
     "AsyncThread",
+    "BackgroundExtractionQueueFullBehavior",
     "Clock",
     "ClosedError",
     "ConfigurationError",
@@ -181,6 +196,7 @@ __all__ = [
     "EmbedderFingerprint",
     "EmbedderMismatchError",
     "Explanation",
+    "ExtractionMode",
     "FilterError",
     "ForgetReceipt",
     "IEmbedder",
@@ -195,6 +211,9 @@ __all__ = [
     "Llm",
     "LlmResponse",
     "LocalEmbedder",
+    "MemoryExtractionConfig",
+    "MemoryExtractionImageContext",
+    "MemoryLinkExtractionMode",
     "MemoryRetentionConfig",
     "MemorySearchConfig",
     "MemoryStore",
@@ -236,6 +255,7 @@ __all__ = [
     "TopKMemorySearchConfig",
     "UsageError",
     "ValidationError",
+    "WaitTimeoutError",
     "__version__",
 ]
 

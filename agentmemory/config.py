@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -271,8 +272,10 @@ def _check_part(value: object, argument: str, part: type, what: str) -> None:
 class MemorySearchConfig:
     """What a search does with what it found; an omitted option is filled from the layer below.
 
-    The layers are the call, the thread, the client and the library's defaults. Live objects
-    (rewriter, fusion, reranker, pruner) are never stored with a thread.
+    The layers are the call, the thread, the client and the library's defaults. The class that a
+    thread or a client is given also says whether results are pruned; a call with this plain one
+    leaves that as it is. Live objects (rewriter, reranker, pruner, a fusion of your own) are never
+    stored with a thread: they come from the client again.
 
     Args:
         token_budget: Hard limit of the formatted results in tokens; None or not positive: off.
@@ -288,7 +291,7 @@ class MemorySearchConfig:
             results are asked for, so that later stages only reorder these. Default: four times
             the results, at least 60.
         strict: Whether a failing optional stage is an error instead of being left out.
-        stage_deadline_s: Seconds one call to a model may take. Default 30.
+        stage_deadline_s: Seconds a stage may wait for its model, 0.001 to 3600. Default 30.
 
     Raises:
         ValidationError: An option is not as described.
@@ -330,21 +333,26 @@ class MemorySearchConfig:
         if self.strict is not NOT_SET_MARKER:
             check_bool(self.strict, argument="strict")
         _check_number_or_unset(self.stage_deadline_s, "stage_deadline_s", 0.001, 3600)
-        soft, hard = self.soft_token_budget, self.token_budget
-        if isinstance(soft, int) and isinstance(hard, int) and 0 < hard <= soft:
-            _warn_once(
-                f"`token_budget` {hard} is not above `soft_token_budget` {soft}: the soft target "
-                "can never be reached; about three times the soft target is a good start"
-            )
+        check_budgets(
+            None if self.token_budget is NOT_SET_MARKER else self.token_budget,
+            None if self.soft_token_budget is NOT_SET_MARKER else self.soft_token_budget,
+        )
 
 
-_warned: set[str] = set()
+def check_budgets(hard: int | None, soft: int | None) -> None:
+    """Warn, once for each pair, of a hard budget that makes the soft one pointless."""
+    if hard is not None and soft is not None and 0 < hard <= soft:
+        _warn_of_budgets(hard, soft)
 
 
-def _warn_once(message: str) -> None:
-    if message not in _warned:
-        _warned.add(message)
-        warnings.warn(message, UserWarning, stacklevel=4)
+@functools.lru_cache(maxsize=1024)
+def _warn_of_budgets(hard: int, soft: int) -> None:
+    warnings.warn(
+        f"`token_budget` {hard} is not above `soft_token_budget` {soft}: the soft target can "
+        "never be crossed; about three times the soft target is a good start",
+        UserWarning,
+        stacklevel=5,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,10 +30,12 @@ from agentmemory.retrieval.search import Searcher
 from agentmemory.retrieval.settings import (
     SearchSettings,
     check_search_config,
+    lacks_pruner,
     resolve_settings,
 )
 from agentmemory.retrieval.vectorizer import Vectorizer
 from agentmemory.scope import NOT_SET_MARKER, NotSet
+from agentmemory.telemetry import Event, emit
 from agentmemory.text.tokens import default_token_counter
 
 _SQLITE_URL: Final = "sqlite:///"
@@ -99,8 +101,21 @@ class Parts:
         Raises:
             ValidationError: `call` is no search configuration.
         """
-        layers = (check_search_config(call), *threads, self.search_config)
-        return resolve_settings(layers, strategy=self.strategy)
+        return resolve_settings(
+            check_search_config(call), (*threads, self.search_config), strategy=self.strategy
+        )
+
+    def warn_without_pruner(self, thread_id: str, *threads: MemorySearchConfig | None) -> None:
+        """Say so if a thread is to be pruned and nobody is there to do it."""
+        if lacks_pruner((*threads, self.search_config)):
+            emit(
+                Event(
+                    name="search.no_pruner",
+                    message=f"thread {thread_id!r} is configured to prune its search results, "
+                    "but this client has no pruner: they stay as they are",
+                    level="warning",
+                )
+            )
 
     async def ready(self) -> None:
         """Open the store on first need.

@@ -73,6 +73,7 @@ class AsyncThread(ThreadMemories, ThreadLinks, ThreadImages):
         self._parts = parts
         self._record = record
         self._search_configs = (search_config, from_stored(record.config.get("search")))
+        parts.warn_without_pruner(record.id, *self._search_configs)
         check_int(
             context_card_type_search_concurrency,
             argument="context_card_type_search_concurrency",

@@ -28,10 +28,11 @@ from agentmemory.results import (
 )
 from agentmemory.retrieval.fan_out import fan_out
 from agentmemory.retrieval.fusion import order_key
+from agentmemory.retrieval.query import PreparedQuery
 from agentmemory.retrieval.ranked import Ranked
 from agentmemory.retrieval.refine import settled
 from agentmemory.retrieval.request import MAX_RESULTS, SearchRequest
-from agentmemory.retrieval.search import PreparedQuery, Searcher
+from agentmemory.retrieval.search import Searcher
 from agentmemory.retrieval.settings import SearchSettings
 from agentmemory.scope import NOT_SET_MARKER, DimensionMatch, NotSet, ScopeFilter
 from agentmemory.stores.filters import parse_filter
@@ -317,7 +318,7 @@ class CardBuilder:
         chosen = _choose(refined, minima, request.limit)
         results = self._format(self._searcher.results(chosen, prepared), request.format_config)
         kept = self._searcher.within_budget(results, requests[0])
-        return kept, _notes(prepared, len(results) - len(kept))
+        return kept, _notes(prepared, refined, len(results) - len(kept))
 
     def _result_sets(
         self,
@@ -423,27 +424,35 @@ def _choose(
             if item.record.id not in taken:
                 taken.add(item.record.id)
                 chosen.append(_marked(item, f"minimum for {name}"))
-    rest: dict[str, Ranked] = {}
-    for found in sets[len(minima) :]:
-        for item in found:
-            if item.record.id not in taken:
-                rest.setdefault(item.record.id, item)
-    best = sorted(rest.values(), key=lambda item: order_key(item.candidate, item.score))
-    if len(sets) - len(minima) == 1:
-        # One set keeps the order its own stages gave it.
-        best = list(rest.values())
+    rest = [[i for i in found if i.record.id not in taken] for found in sets[len(minima) :]]
+    best = _merged(rest)
     chosen.extend(_marked(item, "best of the rest") for item in settled(best))
     return chosen[:limit]
+
+
+def _merged(sets: Sequence[Sequence[Ranked]]) -> list[Ranked]:
+    """Merge result sets by score; each keeps the order its own stages gave it."""
+    merged: dict[str, Ranked] = {}
+    left = [list(found) for found in sets if found]
+    while left:
+        best = min(left, key=lambda found: order_key(found[0].candidate, found[0].score))
+        item = best.pop(0)
+        merged.setdefault(item.record.id, item)
+        left = [found for found in left if found]
+    return list(merged.values())
 
 
 def _marked(item: Ranked, reason: str) -> Ranked:
     return item.after(StageTrace(stage="card", reason=reason))
 
 
-def _notes(prepared: PreparedQuery, dropped: int) -> tuple[str, ...]:
-    if not dropped:
-        return prepared.notes
-    return (*prepared.notes, f"{dropped} relevant results left out by the token budget")
+def _notes(
+    prepared: PreparedQuery, refined: Sequence[Sequence[Ranked]], dropped: int
+) -> tuple[str, ...]:
+    notes = [*prepared.notes, *(note for found in refined for item in found for note in item.notes)]
+    if dropped:
+        notes.append(f"{dropped} relevant results left out by the token budget")
+    return tuple(dict.fromkeys(notes))
 
 
 def _message_node(message: Record) -> Node:

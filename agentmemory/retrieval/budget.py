@@ -5,22 +5,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-def kept_within(sizes: Sequence[int], *, soft: int | None = None, hard: int | None = None) -> int:
-    """Return how many leading results fit the budgets.
+def select_within_budget(
+    sizes: Sequence[int],
+    *,
+    token_budget: int | None = None,
+    soft_token_budget: int | None = None,
+) -> list[int]:
+    """Return the leading sizes that fit the budgets.
 
     Whole results only, in rank order, never skipping ahead to a smaller one. A budget that is
     None or not positive is off.
 
     Args:
         sizes: Tokens of each result in rank order.
-        soft: The result that reaches or crosses this sum is the last one kept.
-        hard: The sum of what is kept never exceeds this.
+        token_budget: The sum of what is kept never exceeds this.
+        soft_token_budget: The result that reaches or crosses this sum is the last one kept.
     """
+    hard = token_budget if token_budget is not None and token_budget > 0 else None
+    soft = soft_token_budget if soft_token_budget is not None and soft_token_budget > 0 else None
+    kept: list[int] = []
     total = 0
-    for index, size in enumerate(sizes):
+    for size in sizes:
         total += size
-        if hard is not None and hard > 0 and total > hard:
-            return index
-        if soft is not None and soft > 0 and total >= soft:
-            return index + 1
-    return len(sizes)
+        if hard is not None and total > hard:
+            break
+        kept.append(size)
+        if soft is not None and total >= soft:
+            break
+    return kept

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def maximal_marginal_relevance(
     relevance: Sequence[float],
-    vectors: Sequence[FloatVector | None],
+    similarity: npt.NDArray[np.float32],
     *,
     balance: float,
     count: int,
@@ -22,13 +22,13 @@ def maximal_marginal_relevance(
     """Choose places greedily by `balance * relevance - (1 - balance) * similarity`.
 
     Relevance is scaled from the pool's worst to its best; similarity is the largest cosine to
-    what was chosen before, 0 where a vector is missing. Ties go to the smaller place. Formula:
+    what was chosen before. Ties go to the smaller place. Formula:
     Carbonell and Goldstein, "The Use of MMR, Diversity-Based Reranking for Reordering Documents
     and Producing Summaries" (1998).
 
     Args:
         relevance: Scores in rank order.
-        vectors: Unit vectors in the same order; None where there is none.
+        similarity: Cosines between all of them, in the same order.
         balance: 1.0: relevance only; 0.0: difference only.
         count: How many to choose.
 
@@ -40,28 +40,22 @@ def maximal_marginal_relevance(
     low, high = min(relevance), max(relevance)
     spread = high - low
     scaled = [(value - low) / spread if spread > 0 else 1.0 for value in relevance]
-    similarity = _similarities(vectors)
-    left = list(range(len(scaled)))
-    nearest = [0.0] * len(scaled)
+    import numpy as np
+
+    worth = balance * np.array(scaled)
+    nearest = np.zeros(len(scaled))
     chosen: list[int] = []
-    while left and len(chosen) < count:
-        best = max(
-            left,
-            key=lambda place: (
-                balance * scaled[place] - (1 - balance) * nearest[place],
-                -place,
-            ),
-        )
-        left.remove(best)
+    while len(chosen) < min(count, len(scaled)):
+        best = int(np.argmax(worth - (1 - balance) * nearest))
+        row = similarity[best]
+        nearest = row.astype(np.float64) if not chosen else np.maximum(nearest, row)
+        worth[best] = -np.inf
         chosen.append(best)
-        for place in left:
-            near = float(similarity[best, place])
-            nearest[place] = near if len(chosen) == 1 else max(nearest[place], near)
     return chosen
 
 
 def near_duplicates(
-    texts: Sequence[str], vectors: Sequence[FloatVector | None], *, threshold: float
+    texts: Sequence[str], similarity: npt.NDArray[np.float32], *, threshold: float
 ) -> Mapping[int, list[int]]:
     """Group results that say the same: each kept place with the places it stands for.
 
@@ -70,10 +64,9 @@ def near_duplicates(
 
     Args:
         texts: Contents in rank order.
-        vectors: Unit vectors in the same order; None where there is none.
+        similarity: Cosines between all of them, in the same order.
         threshold: Cosine from which two results are the same.
     """
-    similarity = _similarities(vectors)
     plain = [" ".join(text.casefold().split()) for text in texts]
     groups: dict[int, list[int]] = {}
     for place in range(len(texts)):
@@ -86,7 +79,8 @@ def near_duplicates(
     return groups
 
 
-def _similarities(vectors: Sequence[FloatVector | None]) -> npt.NDArray[np.float32]:
+def similarities(vectors: Sequence[FloatVector | None]) -> npt.NDArray[np.float32]:
+    """Return the cosines between unit vectors; 0 where a vector is missing."""
     import numpy as np
 
     dimension = next((vector.shape[0] for vector in vectors if vector is not None), 1)

@@ -5,8 +5,8 @@ judged by itself. FAST and EXTENDED judge windows of two at probe points spread 
 the assumption that relevance falls with rank: FAST searches the first window without a relevant
 result by bisection and asks no more than that needs, EXTENDED judges every window. A result that
 was not judged is dropped only behind the first window that failed, and in EXTENDED mode only
-between two windows that failed. What a window holds is judged one by one in every mode. A judge
-that fails or answers nonsense drops nothing.
+between two windows that failed. Within a window every result has a verdict of its own. A judge
+that fails, hangs or answers nonsense drops nothing. A single result is never judged.
 
 The outcome depends on the answers alone, never on the order in which they arrive. May import
 protocols, records, text and what lies below.
@@ -22,7 +22,7 @@ from typing import Any, Final
 import anyio
 
 from agentmemory.config import PruningEvaluationMode
-from agentmemory.errors import ModelError, ModelTimeoutError
+from agentmemory.errors import BadModelOutput, ModelError, ModelTimeoutError
 from agentmemory.protocols import ChatMessage, ILlm, LlmResponse
 from agentmemory.records import Record
 from agentmemory.retrieval.fan_out import fan_out
@@ -30,6 +30,7 @@ from agentmemory.text.json_repair import parse_json
 from agentmemory.text.xml import Node, render
 
 DOCUMENTS_PER_CALL: Final = 8
+CHARS_PER_CALL: Final = 24_000
 CONCURRENT_CALLS: Final = 8
 _ANSWER_TOKENS_PER_DOCUMENT: Final = 40
 
@@ -75,7 +76,7 @@ class Pruned:
         calls: How many times the judge was asked.
         input_tokens: Tokens the judge read, as far as it said.
         output_tokens: Tokens the judge wrote, as far as it said.
-        failures: What went wrong with single calls.
+        failures: What went wrong with single calls, each once.
     """
 
     kept: tuple[int, ...]
@@ -88,7 +89,7 @@ class Pruned:
 
 @dataclass(slots=True)
 class _Judge:
-    """Asks the model and keeps count."""
+    """Asks the model and keeps count; after its time is over it asks no more."""
 
     llm: ILlm
     query: str
@@ -98,37 +99,53 @@ class _Judge:
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
-    failures: list[str] = field(default_factory=list)
+    failed: dict[int, str] = field(default_factory=dict)
+    ends_at: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ends_at = anyio.current_time() + self.deadline_s
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """What went wrong, each once, in the order of the results."""
+        return tuple(dict.fromkeys(self.failed[place] for place in sorted(self.failed)))
 
     async def ask(self, places: Sequence[int]) -> None:
         """Judge some results in one call; without an answer they stay unjudged."""
-        self.calls += 1
         try:
-            response = await self._generate(_prompt(self.query, places, self.records), len(places))
-            found = _decisions(response)
+            found = _decisions(
+                await self._generate(_prompt(self.query, places, self.records), len(places))
+            )
         except ModelError as error:
-            self.failures.append(str(error))
+            self.failed[places[0]] = str(error)
             return
-        self.input_tokens += response.usage.input_tokens
-        self.output_tokens += response.usage.output_tokens
         for number, place in enumerate(places, start=1):
             verdict = found.get(number)
             if verdict is not None:
                 self.verdicts[place] = verdict
 
     async def _generate(self, prompt: list[ChatMessage], count: int) -> LlmResponse:
+        late = f"the pruner did not answer within {self.deadline_s:g} s"
+        if anyio.current_time() >= self.ends_at:
+            raise ModelTimeoutError(late)
+        self.calls += 1
         try:
-            with anyio.fail_after(self.deadline_s):
-                return await self.llm.generate(
+            with anyio.fail_after(self.ends_at - anyio.current_time()):
+                response = await self.llm.generate(
                     prompt,
                     response_json_schema=_SCHEMA,
                     max_tokens=100 + _ANSWER_TOKENS_PER_DOCUMENT * count,
                 )
+            self.input_tokens += response.usage.input_tokens
+            self.output_tokens += response.usage.output_tokens
+            return response
+        except BadModelOutput as error:
+            # It may still say what to keep, in a form of its own.
+            return LlmResponse(text=error.raw)
         except ModelError:
             raise
         except TimeoutError as error:
-            msg = f"the pruner did not answer within {self.deadline_s:g} s"
-            raise ModelTimeoutError(msg) from error
+            raise ModelTimeoutError(late) from error
         except Exception as error:
             msg = f"the pruner failed: {type(error).__name__}: {error}"
             raise ModelError(msg) from error
@@ -157,13 +174,13 @@ async def prune(
         mode: How widely they are judged.
         num_probe_points: Windows of FAST and EXTENDED, 1 to 16.
         protected_fraction: Share of the best results that always stay, rounded up.
-        deadline_s: Seconds one call may take.
+        deadline_s: Seconds all calls together may take; what has no verdict by then stays.
 
     Raises:
-        ModelError: Every call to the judge failed.
+        ModelError: The judge was asked and gave no verdict at all.
     """
-    protected = min(len(records), math.ceil(len(records) * protected_fraction))
-    rest = range(protected, len(records))
+    protected = protected_count(len(records), protected_fraction)
+    rest = range(protected, len(records)) if len(records) > 1 else range(0)
     judge = _Judge(llm, query, records, deadline_s)
     if not rest:
         return _outcome(judge, len(records), protected, dropped=lambda _: False)
@@ -174,14 +191,22 @@ async def prune(
         windows = _windows(rest, num_probe_points)
         if mode is PruningEvaluationMode.EXTENDED:
             places = sorted({place for window in windows for place in window})
-            await judge.ask_all(_batches(places, DOCUMENTS_PER_CALL))
+            await judge.ask_all(_batches(places, records))
             dropped = _between_failures(windows, judge.verdicts)
         else:
             dropped = _behind(await _first_failure(judge, windows))
         result = _outcome(judge, len(records), protected, dropped=dropped)
-    if judge.calls and len(judge.failures) == judge.calls:
+    if judge.failed and not judge.verdicts:
         raise ModelError(judge.failures[0])
     return result
+
+
+def protected_count(count: int, fraction: float) -> int:
+    """Return how many of the best results always stay: a share of all, rounded up.
+
+    Products such as `70 * 0.1`, which binary numbers put just above 7, count as whole.
+    """
+    return min(count, math.ceil(round(count * fraction, 9)))
 
 
 def _windows(rest: range, count: int) -> list[tuple[int, ...]]:
@@ -252,12 +277,22 @@ def _outcome(
         calls=judge.calls,
         input_tokens=judge.input_tokens,
         output_tokens=judge.output_tokens,
-        failures=tuple(judge.failures),
+        failures=judge.failures,
     )
 
 
-def _batches(places: Sequence[int], size: int) -> list[Sequence[int]]:
-    return [places[start : start + size] for start in range(0, len(places), size)]
+def _batches(places: Sequence[int], records: Sequence[Record]) -> list[list[int]]:
+    """Put results into calls, few enough and short enough for one."""
+    batches: list[list[int]] = []
+    room = 0
+    for place in places:
+        size = len(records[place].content)
+        if not batches or len(batches[-1]) == DOCUMENTS_PER_CALL or size > room:
+            batches.append([])
+            room = CHARS_PER_CALL
+        batches[-1].append(place)
+        room -= size
+    return batches
 
 
 def _prompt(query: str, places: Sequence[int], records: Sequence[Record]) -> list[ChatMessage]:
@@ -286,19 +321,8 @@ def _decisions(response: LlmResponse) -> dict[int, bool]:
     Raises:
         ModelError: There are none.
     """
-    value = response.value
-    if value is None:
-        try:
-            value = parse_json(response.text)
-        except ValueError as error:
-            msg = f"the pruner's answer holds no decisions: {response.text[:80]!r}"
-            raise ModelError(msg) from error
-    if isinstance(value, Mapping):
-        value = value.get("decisions", value.get("decision"))
-    if isinstance(value, str | bool):
-        value = [{"document": 1, "decision": value}]
     found: dict[int, bool] = {}
-    for position, item in enumerate(value if isinstance(value, list) else (), start=1):
+    for position, item in enumerate(_entries(response), start=1):
         entry = item if isinstance(item, Mapping) else {"decision": item}
         number = entry.get("document", position)
         word = str(entry.get("decision")).strip().lower()
@@ -310,3 +334,20 @@ def _decisions(response: LlmResponse) -> dict[int, bool]:
         msg = f"the pruner's answer holds no decisions: {response.text[:80]!r}"
         raise ModelError(msg)
     return found
+
+
+def _entries(response: LlmResponse) -> Sequence[Any]:
+    value = response.value
+    if value is None:
+        try:
+            value = parse_json(response.text)
+        except ValueError:
+            # A bare word is an answer, too.
+            value = response.text.strip().strip(".!'\"")
+    if isinstance(value, Mapping):
+        value = value.get("decisions", value.get("decision"))
+    if isinstance(value, str | bool):
+        value = [{"document": 1, "decision": value}]
+    if isinstance(value, Mapping):
+        value = [{"document": key, "decision": word} for key, word in value.items()]
+    return [*(value if isinstance(value, list) else ()), *response.rejected]

@@ -13,11 +13,15 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from agentmemory.errors import ModelError
+from agentmemory.errors import ConfigurationError, ModelError
 from agentmemory.protocols import MemoryStore
 from agentmemory.results import StageTrace
 from agentmemory.retrieval.decay import decayed
-from agentmemory.retrieval.diversity import maximal_marginal_relevance, near_duplicates
+from agentmemory.retrieval.diversity import (
+    maximal_marginal_relevance,
+    near_duplicates,
+    similarities,
+)
 from agentmemory.retrieval.lifecycle import replacements_first
 from agentmemory.retrieval.prune import prune
 from agentmemory.retrieval.ranked import Ranked
@@ -55,7 +59,7 @@ class Refiner:
             items = self._decayed(items)
         items = settled(items)
         if settings.diversity is not None:
-            items = await self._diverse(items, count)
+            items = settled(await self._diverse(items, count))
         items = items[:count]
         if settings.prunes:
             items = await self._pruned(items, query)
@@ -92,10 +96,9 @@ class Refiner:
         config = self._settings.decay
         assert config is not None  # noqa: S101 - the caller asked
         started = time.perf_counter()
-        scaled = _relevance(items)
         scored = [
             (item, *decayed(relevance, item.record, config=config, now=self._now))
-            for item, relevance in zip(items, scaled, strict=True)
+            for item, relevance in zip(items, scaled(items), strict=True)
         ]
         scored.sort(
             key=lambda entry: (
@@ -118,16 +121,17 @@ class Refiner:
         started = time.perf_counter()
         stored = await self._store.vectors([item.record.id for item in items])
         vectors = [stored.get(item.record.id) for item in items]
+        similarity = similarities(vectors)
         collapsed: dict[int, int] = dict.fromkeys(range(len(items)), 0)
         if config.duplicate_threshold is not None:
             texts = [item.record.content for item in items]
-            groups = near_duplicates(texts, vectors, threshold=config.duplicate_threshold)
+            groups = near_duplicates(texts, similarity, threshold=config.duplicate_threshold)
             collapsed = {place: len(others) for place, others in groups.items()}
         places = list(collapsed)
         if config.balance is not None:
             chosen = maximal_marginal_relevance(
-                [items[place].score for place in places],
-                [vectors[place] for place in places],
+                scaled([items[place] for place in places]),
+                similarity[places][:, places],
                 balance=config.balance,
                 count=count,
             )
@@ -144,6 +148,9 @@ class Refiner:
     async def _pruned(self, items: list[Ranked], query: str) -> list[Ranked]:
         settings = self._settings
         if settings.pruner is None:
+            if settings.strict:
+                msg = "pruning is configured but there is no pruner; give one to the client"
+                raise ConfigurationError(msg)
             note = "not pruned: pruning is configured but there is no pruner"
             return [item.noting(note) for item in items]
         started = time.perf_counter()
@@ -219,35 +226,44 @@ def settled(items: Sequence[Ranked]) -> list[Ranked]:
     return result
 
 
-def _relevance(items: Sequence[Ranked]) -> list[float]:
-    """Return scores on a scale of 0 to 1; a reranker's own scale is stretched to it.
+def scaled(items: Sequence[Ranked]) -> list[float]:
+    """Return the scores on one scale of 0 to 1 that keeps the order of the items.
 
-    What the reranker did not score stands behind what it did, at 0.
+    A reranker's scores within 0 to 1 stay as they are; others are spread evenly from their worst
+    to their best, as `(1 + n * share) / (n + 1)`. What a reranker did not score stands below the
+    worst that it did.
     """
-    reranked = [
-        item.score if item.stages and item.stages[-1].stage == "rerank" else None for item in items
-    ]
-    known = [
-        score
-        for item, score in zip(items, reranked, strict=True)
-        if score is not None and item.stages[-1].score is not None
-    ]
+    given = [_reranked_score(item) for item in items]
+    known = [score for score in given if score is not None]
     if not known:
         return [item.score for item in items]
     low, high = min(known), max(known)
-    scaled = []
-    for item in items:
-        trace = item.stages[-1]
-        if trace.stage != "rerank" or trace.score is None:
-            scaled.append(0.0)
-        else:
-            scaled.append((trace.score - low) / (high - low) if high > low else 1.0)
-    return scaled
+    if low < 0 or high > 1:
+        count, spread = len(known), high - low
+        given = [
+            None
+            if score is None
+            else (1 + count * ((score - low) / spread if spread > 0 else 1.0)) / (count + 1)
+            for score in given
+        ]
+        low = min(score for score in given if score is not None)
+    return [
+        low * item.score if score is None else score
+        for item, score in zip(items, given, strict=True)
+    ]
+
+
+def _reranked_score(item: Ranked) -> float | None:
+    """Return the reranker's score if no stage after it gave another one."""
+    scoring = [stage for stage in item.stages if stage.stage != "lifecycle"]
+    return scoring[-1].score if scoring and scoring[-1].stage == "rerank" else None
+
+
+def without_duration(stage: StageTrace) -> StageTrace:
+    """Leave the duration out of a trace."""
+    return replace(stage, duration_s=None)
 
 
 def with_timings_hidden(items: Sequence[Ranked]) -> list[Ranked]:
     """Leave the durations out of the traces, so that equal searches give equal results."""
-    return [
-        replace(item, stages=tuple(replace(stage, duration_s=None) for stage in item.stages))
-        for item in items
-    ]
+    return [replace(item, stages=tuple(map(without_duration, item.stages))) for item in items]

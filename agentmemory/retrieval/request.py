@@ -17,7 +17,7 @@ from agentmemory.checks import (
     check_optional_time,
     check_text,
 )
-from agentmemory.config import SearchStrategy
+from agentmemory.config import SearchStrategy, check_budgets
 from agentmemory.errors import ValidationError
 from agentmemory.records import RECORD_TYPES, RecordType
 from agentmemory.requests import RecordFilter
@@ -100,6 +100,7 @@ class SearchRequest:
             value = getattr(self, name)
             if value is not None:
                 check_int(value, argument=name)
+        check_budgets(*self.budgets)
         check_int(self.num_hops, argument="num_hops", minimum=0, maximum=MAX_HOPS)
         check_int(
             self.max_linked_results,
@@ -117,6 +118,18 @@ class SearchRequest:
             return int(self.max_results)
         return self.settings.max_results or DEFAULT_MAX_RESULTS
 
+    @property
+    def budgets(self) -> tuple[int | None, int | None]:
+        """The hard and the soft budget that apply: the call's, else the configured; None: off."""
+        configured = self.settings
+        hard = configured.token_budget if self.token_budget is None else self.token_budget
+        soft = (
+            configured.soft_token_budget
+            if self.soft_token_budget is None
+            else self.soft_token_budget
+        )
+        return _if_positive(hard), _if_positive(soft)
+
     def record_filter(self, now: datetime) -> RecordFilter:
         """Return the filter a store applies before it ranks."""
         return RecordFilter(
@@ -132,6 +145,10 @@ class SearchRequest:
             valid_at=self.as_of,
             known_at=self.known_as_of,
         )
+
+
+def _if_positive(budget: int | None) -> int | None:
+    return budget if budget is not None and budget > 0 else None
 
 
 def check_record_types(value: Any) -> tuple[RecordType, ...] | None:

@@ -6,7 +6,8 @@ May import protocols, requests and what lies below.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import anyio
 
@@ -19,8 +20,9 @@ async def rerank_order(
 ) -> list[tuple[int, float | None]]:
     """Ask a reranker for the order of texts.
 
-    Indexes out of range, repeated ones and scores that are no finite number are ignored; a text
-    the answer leaves out keeps its place after those that have a score.
+    Indexes that are out of range or no whole number, repeated ones and scores that are no finite
+    number are ignored; a text the answer leaves out keeps its place after those that have a
+    score.
 
     Args:
         reranker: The reranker.
@@ -39,7 +41,7 @@ async def rerank_order(
     try:
         with anyio.fail_after(deadline_s):
             response = await reranker.rerank(query, texts)
-        answers = [(int(item.index), float(item.relevance_score)) for item in response.results]
+        scores = _scores(response.results, len(texts))
     except ModelError:
         raise
     except TimeoutError as error:
@@ -48,15 +50,25 @@ async def rerank_order(
     except Exception as error:
         msg = f"the reranker failed: {type(error).__name__}: {error}"
         raise ModelError(msg) from error
-    scores: dict[int, float] = {}
-    for index, score in answers:
-        if not 0 <= index < len(texts):
-            continue
-        if math.isfinite(score):
-            scores.setdefault(index, score)
     if not scores:
         msg = f"the reranker's answer scores none of the {len(texts)} texts"
         raise ModelError(msg)
     ordered = sorted(scores, key=lambda index: (-scores[index], index))
     rest = [index for index in range(len(texts)) if index not in scores]
     return [*((index, scores[index]) for index in ordered), *((index, None) for index in rest)]
+
+
+def _scores(results: Iterable[Any], count: int) -> dict[int, float]:
+    """Return the usable scores by index; of a repeated index the first one."""
+    scores: dict[int, float] = {}
+    for item in results:
+        index, score = getattr(item, "index", None), getattr(item, "relevance_score", None)
+        if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < count:
+            continue
+        try:
+            value = math.nan if score is None else float(score)
+        except (TypeError, ValueError):
+            continue
+        if math.isfinite(value):
+            scores.setdefault(index, value)
+    return scores

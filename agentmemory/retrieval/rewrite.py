@@ -1,11 +1,13 @@
 """A hypothetical answer in place of the question, for the vector arm only.
 
 Source: Gao et al., "Precise Zero-Shot Dense Retrieval without Relevance Labels" (HyDE, 2022). The
-lexical arm keeps the real query, so that a wrong guess costs no exact word. May import protocols.
+lexical arm keeps the real query, so that a wrong guess costs no exact word; a query that asks for
+something by its exact name is not rewritten at all. May import protocols.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import anyio
@@ -18,6 +20,50 @@ _INSTRUCTIONS: Final = (
     "or a note, in the language of the question, in at most three sentences. Do not say that you "
     "are guessing."
 )
+
+_READ_CHARS: Final = 2_000
+"""How much of a query is looked through for exact names."""
+
+_EXACT: Final = (
+    (
+        "a quoted term",
+        re.compile(
+            r"\"[^\"]+\"|“[^”]+”|„[^“”]+[“”]|«[^»]+»|»[^«]+«|‘[^’]+’|「[^」]+」|『[^』]+』|《[^》]+》|`[^`]+`"
+            r"|(?<!\w)'[^']+'(?!\w)"
+        ),
+    ),
+    (
+        "a version",
+        re.compile(r"(?<![\w.,])[vV]?\d+(?:\.\d+)+|\b[vV]\d+\b"),
+    ),
+    (
+        "an identifier",
+        re.compile(
+            r"\b\w+://\S+"  # address
+            r"|\b[\w.+-]+@[\w-]+\.\w+"  # mail address
+            r"|\b\w+_\w+"  # snake_case
+            r"|\b[a-z]+[A-Z]\w*|\b[A-Z][a-z]+[A-Z]\w*"  # camelCase
+            r"|\b[A-Za-z_]\w+\.[A-Za-z_]\w+"  # dotted.path, file.name
+            r"|(?<!\w)[~.]?/[\w.-]+"  # path
+            r"|\b[A-Za-z]+-?\d\w*(?:-\w+)*"  # ORA-12154, gpt4, T1000
+            r"|\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,}\b"  # hash
+            r"|#\d+\b|\b\w+\(\)"  # issue, call
+        ),
+    ),
+)
+
+
+def reason_to_keep(query: str) -> str | None:
+    """Return why a query has to stay as it is, or None if it may be rewritten.
+
+    What is quoted, a version or an identifier is looked for as it stands; a passage that a model
+    makes up around it leads away from it.
+    """
+    for what, pattern in _EXACT:
+        found = pattern.search(query, 0, _READ_CHARS)
+        if found is not None:
+            return f"the query holds {what}: {found.group()!r}"
+    return None
 
 
 async def hypothetical_answer(llm: ILlm, query: str, *, deadline_s: float) -> str:

@@ -5,17 +5,14 @@ May import the rest of this room, stores, models, text and below.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from agentmemory.config import SearchStrategy
-from agentmemory.errors import ModelError
 from agentmemory.protocols import AnswersTogether, Clock, MemoryStore, TokenCounter
 from agentmemory.records import MEMORY_TYPES
-from agentmemory.requests import Candidate, CandidateQuery, Expansion, QueryTerm
+from agentmemory.requests import Candidate, CandidateQuery, Expansion
 from agentmemory.results import (
     DEFAULT_FORMAT,
     Explanation,
@@ -23,47 +20,23 @@ from agentmemory.results import (
     SearchResultFormatConfig,
     StageTrace,
 )
-from agentmemory.retrieval.budget import kept_within
+from agentmemory.retrieval.budget import select_within_budget
 from agentmemory.retrieval.expand import with_linked
 from agentmemory.retrieval.fan_out import fan_out
 from agentmemory.retrieval.lifecycle import as_known
+from agentmemory.retrieval.query import PreparedQuery, prepare_query
 from agentmemory.retrieval.ranked import Ranked
-from agentmemory.retrieval.refine import Refiner, settled, with_timings_hidden
+from agentmemory.retrieval.refine import Refiner, settled, with_timings_hidden, without_duration
 from agentmemory.retrieval.request import SearchRequest
-from agentmemory.retrieval.rewrite import hypothetical_answer
 from agentmemory.retrieval.settings import SearchSettings
 from agentmemory.retrieval.vectorizer import Vectorizer
-from agentmemory.telemetry import MEMORY_QUERY_TEXT, MEMORY_RECORD_COUNT, Event, emit, memory_span
-from agentmemory.text.analyzer import analyze, analyze_query
+from agentmemory.telemetry import MEMORY_QUERY_TEXT, MEMORY_RECORD_COUNT, memory_span
 
 if TYPE_CHECKING:
     import anyio
 
-    from agentmemory.requests import FloatVector
-
 POOL_PER_RESULT: Final = 4
 MINIMUM_POOL: Final = 60
-
-_WORD: Final = re.compile(r"\S+")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedQuery:
-    """A query ready for both arms; one serves every search of a fan-out.
-
-    Args:
-        text: The query as it was asked.
-        terms: Words for the lexical arm.
-        vector: The query's unit vector; None without a vector arm.
-        actor_terms: Words that may name a speaker.
-        notes: What went wrong on the way.
-    """
-
-    text: str
-    terms: tuple[QueryTerm, ...] = ()
-    vector: FloatVector | None = None
-    actor_terms: frozenset[str] = frozenset()
-    notes: tuple[str, ...] = ()
 
 
 class Searcher:
@@ -96,9 +69,21 @@ class Searcher:
         """Return the best results for a request, best first."""
         with memory_span("search_memory", store_id=self._store.store_id) as span:
             span.set_content(MEMORY_QUERY_TEXT, request.query)
+            started = time.perf_counter()
             prepared = await self.prepare(request)
-            ranked = self.fuse(await self.candidates(request, prepared), request.settings)
-            refined = await self.refine(request, ranked)
+            between = time.perf_counter()
+            found = await self.candidates(request, prepared)
+            if request.trace:
+                prepared = _traced(
+                    prepared,
+                    StageTrace(stage="query", reason="made ready", duration_s=between - started),
+                    StageTrace(
+                        stage="candidates",
+                        reason=f"{len(found)} brought by both arms",
+                        duration_s=time.perf_counter() - between,
+                    ),
+                )
+            refined = await self.refine(request, self.fuse(found, request.settings))
             results = self.within_budget(
                 await self.expand(request, self.results(refined, prepared)), request
             )
@@ -106,54 +91,16 @@ class Searcher:
             return results
 
     async def prepare(self, request: SearchRequest) -> PreparedQuery:
-        """Analyse, rewrite and embed a query; a failing model leaves the words and a note."""
-        settings = request.settings
-        actors = await self._store.actors(request.record_filter(self._clock.now()))
-        actor_tokens = frozenset(token for actor in actors for token in analyze(actor))
-        actor_terms = actor_tokens.intersection(analyze(request.query)) if actors else frozenset()
-        terms: tuple[QueryTerm, ...] = ()
-        if settings.strategy is not SearchStrategy.VECTOR:
-            terms = without_names(analyze_query(request.query), actor_terms)
-        vector = None
-        notes: list[str] = []
-        if settings.strategy is not SearchStrategy.KEYWORD and self._vectorizer.is_available:
-            text = text_without_names(request.query, actor_terms)
-            if settings.rewriter is not None:
-                text = await self._rewritten(request, text, notes)
-            vector = await self._query_vector(text, settings, notes)
-        return PreparedQuery(
-            text=request.query,
-            terms=terms,
-            vector=vector,
-            actor_terms=actor_terms,
-            notes=tuple(notes),
+        """Make the query of a request ready; requests that share it may share the answer."""
+        prepared = await prepare_query(
+            request.query,
+            actors=await self._store.actors(request.record_filter(self._clock.now())),
+            settings=request.settings,
+            vectorizer=self._vectorizer,
         )
-
-    async def _rewritten(self, request: SearchRequest, text: str, notes: list[str]) -> str:
-        settings = request.settings
-        assert settings.rewriter is not None  # noqa: S101 - the caller asked
-        try:
-            return await hypothetical_answer(
-                settings.rewriter, request.query, deadline_s=settings.stage_deadline_s
-            )
-        except ModelError as error:
-            if settings.strict:
-                raise
-            notes.append(f"rewrite left out: {error}")
-            _tell("the query was not rewritten", error)
-            return text
-
-    async def _query_vector(
-        self, text: str, settings: SearchSettings, notes: list[str]
-    ) -> FloatVector | None:
-        try:
-            return await self._vectorizer.query_vector(text)
-        except ModelError as error:
-            if settings.strict or settings.strategy is SearchStrategy.VECTOR:
-                raise
-            notes.append(f"searched by words only: {error}")
-            _tell("searched by words only, the query was not embedded", error)
-            return None
+        if request.trace or not prepared.stages:
+            return prepared
+        return replace(prepared, stages=tuple(map(without_duration, prepared.stages)))
 
     async def candidates(
         self, request: SearchRequest, prepared: PreparedQuery
@@ -264,7 +211,7 @@ class Searcher:
                 lexical_rank=candidate.lexical_rank,
                 vector_rank=candidate.vector_rank,
                 distance_kind="cosine" if measured else "score",
-                stages=item.stages,
+                stages=(*prepared.stages, *item.stages),
                 notes=(*prepared.notes, *item.notes),
             ),
             format_config=self._format,
@@ -274,55 +221,28 @@ class Searcher:
         self, results: list[SearchResult], request: SearchRequest
     ) -> list[SearchResult]:
         """Keep the leading results that fit the budgets, linked records included."""
-        settings = request.settings
-        hard = settings.token_budget if request.token_budget is None else request.token_budget
-        soft = (
-            settings.soft_token_budget
-            if request.soft_token_budget is None
-            else request.soft_token_budget
-        )
-        if (hard or 0) <= 0 and (soft or 0) <= 0:
+        hard, soft = request.budgets
+        if hard is None and soft is None:
             return results
+        started = time.perf_counter()
         sizes = [self._counter.count(result.formatted_content) for result in results]
-        kept = kept_within(sizes, soft=soft, hard=hard)
+        kept = select_within_budget(sizes, token_budget=hard, soft_token_budget=soft)
+        took = time.perf_counter() - started if request.trace else None
         total = 0
         traced = []
-        for rank, (result, size) in enumerate(
-            zip(results[:kept], sizes[:kept], strict=True), start=1
-        ):
+        for rank, (result, size) in enumerate(zip(results, kept, strict=False), start=1):
             total += size
             stage = StageTrace(
                 stage="budget",
                 rank=rank,
                 score=result.score,
                 reason=f"{size} tokens, {total} in all",
+                duration_s=took,
             )
             explain = replace(result.explain, stages=(*result.explain.stages, stage))
             traced.append(replace(result, explain=explain))
         return traced
 
 
-def _tell(what: str, error: ModelError) -> None:
-    emit(
-        Event(
-            name="search.degraded",
-            message=f"{what}: {error}",
-            level="warning",
-            attributes={"error.type": error.code},
-        )
-    )
-
-
-def without_names(terms: tuple[QueryTerm, ...], names: frozenset[str]) -> tuple[QueryTerm, ...]:
-    """Leave out words that name a speaker, unless nothing else is asked."""
-    if not names:
-        return terms
-    return tuple(term for term in terms if term.text not in names) or terms
-
-
-def text_without_names(text: str, names: frozenset[str]) -> str:
-    """Leave words that name a speaker out of a text, unless nothing else is asked."""
-    if not names:
-        return text
-    kept = [word for word in _WORD.findall(text) if names.isdisjoint(analyze(word))]
-    return " ".join(kept) or text
+def _traced(prepared: PreparedQuery, query: StageTrace, candidates: StageTrace) -> PreparedQuery:
+    return replace(prepared, stages=(query, *prepared.stages, candidates))

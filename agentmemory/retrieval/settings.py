@@ -1,14 +1,15 @@
 """The settings one search runs with, resolved from call, thread, client and defaults.
 
 A thread stores the kind and the plain values of its configuration; live objects (reranker,
-pruner, rewriter, fusion) always come from the client or the call. May import config, fusion and
-what lies below.
+pruner, rewriter, a fusion of the caller's own) always come from the client or the call. May
+import config, fusion and what lies below.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final, Literal
 
 from agentmemory.config import (
@@ -21,9 +22,9 @@ from agentmemory.config import (
     SearchStrategy,
     TopKMemorySearchConfig,
 )
-from agentmemory.errors import ConfigurationError, ValidationError
+from agentmemory.errors import ConfigurationError, SchemaMismatchError, ValidationError
 from agentmemory.protocols import IFusion, ILlm, IReranker
-from agentmemory.retrieval.fusion import ScoreFusion
+from agentmemory.retrieval.fusion import Priors, ReciprocalRankFusion, ScoreFusion
 from agentmemory.scope import NOT_SET_MARKER
 
 DEFAULT_STAGE_DEADLINE_S: Final = 30.0
@@ -35,7 +36,11 @@ _KINDS: Final = {
     "top_k": TopKMemorySearchConfig,
     "pruning": PruningMemorySearchConfig,
 }
-_LIVE: Final = frozenset({"reranker", "pruner", "rewriter", "fusion"})
+_LIVE: Final = frozenset({"reranker", "pruner", "rewriter"})
+_FUSIONS: Final[Mapping[str, Any]] = {
+    "score": ScoreFusion,
+    "reciprocal_rank": ReciprocalRankFusion,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,15 +106,23 @@ def client_config(search_config: Any, pruner_llm: Any) -> MemorySearchConfig | N
 
 
 def resolve_settings(
-    layers: Sequence[MemorySearchConfig | None], *, strategy: SearchStrategy
+    call: MemorySearchConfig | None,
+    layers: Sequence[MemorySearchConfig | None],
+    *,
+    strategy: SearchStrategy,
 ) -> SearchSettings:
     """Fill in each option from the first layer that sets it.
 
+    The first layer decides the kind, that is whether there is pruning; only a plain
+    configuration of a call leaves that to what is below it.
+
     Args:
-        layers: From the call down to the client; the first one present decides the kind.
+        call: The call's own.
+        layers: From the thread down to the client.
         strategy: The client's strategy, where no layer says.
     """
-    present = [layer for layer in layers if layer is not None]
+    below = [layer for layer in layers if layer is not None]
+    present = below if call is None else [call, *below]
     values: dict[str, Any] = {"strategy": strategy}
     for option in fields(SearchSettings):
         for layer in present:
@@ -117,11 +130,18 @@ def resolve_settings(
             if value is not NOT_SET_MARKER:
                 values[option.name] = value
                 break
-    kind = present[0].kind if present else "plain"
+    deciding = below if call is not None and call.kind == "plain" else present
+    kind = deciding[0].kind if deciding else "plain"
     values["prunes"] = kind == "pruning"
     if kind != "top_k":
         values.pop("max_results", None)
     return SearchSettings(**values)
+
+
+def lacks_pruner(layers: Sequence[MemorySearchConfig | None]) -> bool:
+    """Tell whether pruning is configured but nobody there is to do it."""
+    settings = resolve_settings(None, layers, strategy=SearchStrategy.HYBRID)
+    return settings.prunes and settings.pruner is None
 
 
 def to_stored(config: MemorySearchConfig | None) -> dict[str, Any] | None:
@@ -131,21 +151,47 @@ def to_stored(config: MemorySearchConfig | None) -> dict[str, Any] | None:
     stored: dict[str, Any] = {"kind": config.kind}
     for option in fields(config):
         value = getattr(config, option.name)
-        if option.name in _LIVE or value is NOT_SET_MARKER:
+        if option.name == "fusion":
+            value = _stored_fusion(value)
+        if value is NOT_SET_MARKER or (option.name in _LIVE and value is not None):
             continue
-        if isinstance(value, DecayConfig | DiversityConfig):
+        if isinstance(value, DecayConfig):
+            by_type = dict(value.half_life_days_by_type)
+            value = asdict(replace(value, half_life_days_by_type=by_type))
+        elif isinstance(value, DiversityConfig):
             value = asdict(value)
+        elif isinstance(value, enum.Enum):
+            value = value.value
         stored[option.name] = value
     return stored
 
 
 def from_stored(stored: Mapping[str, Any] | None) -> MemorySearchConfig | None:
-    """Return the configuration a thread stored."""
+    """Return the configuration a thread stored.
+
+    Raises:
+        SchemaMismatchError: It was stored by a release that knows more than this one.
+    """
     if stored is None:
         return None
     values = {name: value for name, value in stored.items() if name != "kind"}
-    if isinstance(values.get("decay"), Mapping):
-        values["decay"] = DecayConfig(**values["decay"])
-    if isinstance(values.get("diversity"), Mapping):
-        values["diversity"] = DiversityConfig(**values["diversity"])
-    return _KINDS[stored["kind"]](**values)
+    try:
+        for name, make in (("decay", DecayConfig), ("diversity", DiversityConfig)):
+            if values.get(name) is not None:
+                values[name] = make(**values[name])
+        if "fusion" in values:
+            form = dict(values["fusion"])
+            make_fusion = _FUSIONS[form.pop("form")]
+            values["fusion"] = make_fusion(priors=Priors(**form.pop("priors")), **form)
+        return _KINDS[stored["kind"]](**values)
+    except (KeyError, TypeError, ValidationError) as error:
+        msg = f"the search configuration of a thread cannot be read: {error}"
+        raise SchemaMismatchError(msg) from error
+
+
+def _stored_fusion(fusion: Any) -> Any:
+    """Return the values of one of our fusions; another one is a live object."""
+    for form, kind in _FUSIONS.items():
+        if type(fusion) is kind:
+            return {"form": form, **asdict(fusion)}
+    return NOT_SET_MARKER

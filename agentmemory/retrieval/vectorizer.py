@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from agentmemory.errors import ConfigurationError, ModelError, ModelTimeoutError
-from agentmemory.protocols import IEmbedder, MemoryStore
+from agentmemory.protocols import EmbedderFingerprint, IEmbedder, MemoryStore
 from agentmemory.telemetry import Event, emit
 
 if TYPE_CHECKING:
@@ -59,21 +59,25 @@ class Vectorizer:
         self._embedder = embedder
         self._store = store
         self._deadline_s = deadline_s
-        self._claimed = False
+        self._claimed: EmbedderFingerprint | None = None
 
     @property
     def is_available(self) -> bool:
         """Whether there is an embedder at all."""
         return self._embedder is not None
 
-    async def query_vector(self, text: str) -> FloatVector | None:
+    async def query_vector(self, text: str, *, is_query: bool = True) -> FloatVector | None:
         """Embed a query; None without an embedder or for a text without meaning to it.
+
+        Args:
+            text: The query, or a passage that might answer it.
+            is_query: Whether it is the query itself; a passage is embedded as records are.
 
         Raises:
             ModelError: The embedder failed.
             EmbedderMismatchError: The stored vectors are another embedder's.
         """
-        matrix = await self._embed([text], is_query=True)
+        matrix = await self._embed([text], is_query=is_query)
         if matrix is None:
             return None
         vector = _unit(matrix)[0]
@@ -125,9 +129,8 @@ class Vectorizer:
             return None
         try:
             with anyio.fail_after(self._deadline_s):
-                if not self._claimed:
-                    await self._store.claim_embedder(await self._embedder.fingerprint())
-                    self._claimed = True
+                if self._claimed is None:
+                    await self._claim(self._embedder)
                 matrix = await self._embedder.embed(texts, is_query=is_query)
         except (ModelError, ConfigurationError):
             raise
@@ -137,35 +140,51 @@ class Vectorizer:
         except Exception as error:
             msg = f"the embedder failed: {type(error).__name__}: {error}"
             raise ModelError(msg) from error
-        return _checked(matrix, len(texts))
+        return _checked(
+            matrix, len(texts), None if self._claimed is None else self._claimed.dimension
+        )
+
+    async def _claim(self, embedder: IEmbedder) -> None:
+        fingerprint = await embedder.fingerprint()
+        await self._store.claim_embedder(fingerprint)
+        self._claimed = fingerprint
 
     async def replace_embedder(self) -> None:
         """Drop all vectors of another embedder and tie the store to this one."""
         if self._embedder is None:
             msg = "`embedder` is None: there is nothing to make vectors with"
             raise ConfigurationError(msg)
-        await self._store.replace_embedder(await self._embedder.fingerprint())
-        self._claimed = True
+        fingerprint = await self._embedder.fingerprint()
+        await self._store.replace_embedder(fingerprint)
+        self._claimed = fingerprint
 
     async def fits_store(self) -> bool:
         """Tell whether the stored vectors are this embedder's, tying an empty store to it."""
         if self._embedder is None:
             return False
         try:
-            await self._store.claim_embedder(await self._embedder.fingerprint())
+            await self._claim(self._embedder)
         except ConfigurationError:
             return False
-        self._claimed = True
         return True
 
 
-def _checked(matrix: npt.NDArray[np.float32], count: int) -> npt.NDArray[np.float32]:
+def _checked(
+    matrix: npt.NDArray[np.float32], count: int, dimension: int | None
+) -> npt.NDArray[np.float32]:
     """Refuse what would become a NaN or a missing vector later."""
     import numpy as np
 
-    array = np.asarray(matrix, dtype=np.float32)
+    try:
+        array = np.asarray(matrix, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        msg = f"the embedder returned no array of numbers: {type(matrix).__name__}"
+        raise ModelError(msg) from error
     if array.ndim != 2 or array.shape[0] != count:
         msg = f"the embedder returned an array of shape {array.shape} for {count} texts"
+        raise ModelError(msg)
+    if count and dimension is not None and array.shape[1] != dimension:
+        msg = f"the embedder returned vectors of {array.shape[1]} numbers instead of {dimension}"
         raise ModelError(msg)
     if not np.isfinite(array).all():
         msg = "the embedder returned a vector with NaN or infinity in it"

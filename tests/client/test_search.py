@@ -17,6 +17,7 @@ from agentmemory import (
     AsyncAgentMemory,
     ConfigurationError,
     EmbedderMismatchError,
+    MemorySearchConfig,
     ModelError,
     ScopedRecord,
     SearchScope,
@@ -278,15 +279,17 @@ async def test_a_zero_vector_never_becomes_nan() -> None:
             assert not np.isnan(hit.distance)
 
 
-async def test_a_vector_search_says_when_the_embedder_fails() -> None:
+async def test_a_vector_search_finds_by_words_when_the_embedder_fails_unless_strict() -> None:
     embedder = BrokenEmbedder()
     async with AsyncAgentMemory(
         ":memory:", embedder=embedder, search_strategy=SearchStrategy.VECTOR
     ) as memory:
         await memory.add_memory("Plum jam.", user_id="u1")
         embedder.failure = RuntimeError("gone")
+        (hit,) = await memory.search("plum", user_id="u1")
+        assert "by words only" in hit.explain.notes[0]
         with pytest.raises(ModelError, match="gone"):
-            await memory.search("plum", user_id="u1")
+            await memory.search("plum", user_id="u1", search_config=MemorySearchConfig(strict=True))
 
 
 async def test_several_stores_live_in_one_file(path: Path) -> None:

@@ -14,9 +14,13 @@ from agentmemory.config import DecayConfig, DiversityConfig
 from agentmemory.errors import ValidationError
 from agentmemory.records import Layer, ScopedRecord, Stability
 from agentmemory.requests import Candidate
-from agentmemory.retrieval.budget import kept_within
+from agentmemory.retrieval.budget import select_within_budget
 from agentmemory.retrieval.decay import decayed, freshness, is_exempt
-from agentmemory.retrieval.diversity import maximal_marginal_relevance, near_duplicates
+from agentmemory.retrieval.diversity import (
+    maximal_marginal_relevance,
+    near_duplicates,
+    similarities,
+)
 from agentmemory.retrieval.fusion import Priors, ReciprocalRankFusion, ScoreFusion
 from agentmemory.retrieval.lifecycle import replacements_first
 
@@ -45,7 +49,10 @@ def record(name: str = "r", **fields: Any) -> ScopedRecord:
 
 @pytest.mark.parametrize("case", cases("budgets.jsonl"), ids=lambda case: case["why"])
 def test_budgets(case: dict[str, Any]) -> None:
-    assert kept_within(case["sizes"], soft=case["soft"], hard=case["hard"]) == case["kept"]
+    kept = select_within_budget(
+        case["sizes"], token_budget=case["hard"], soft_token_budget=case["soft"]
+    )
+    assert kept == case["sizes"][: case["kept"]]
 
 
 @pytest.mark.parametrize(
@@ -121,15 +128,16 @@ def test_marginal_relevance_by_hand() -> None:
     first = np.array([1.0, 0.0], dtype=np.float32)
     stranger = np.array([0.0, 1.0], dtype=np.float32)
     chosen = maximal_marginal_relevance(
-        [1.0, 0.9, 0.5], [first, first, stranger], balance=0.5, count=3
+        [1.0, 0.9, 0.5], similarities([first, first, stranger]), balance=0.5, count=3
     )
     assert chosen == [0, 2, 1]
     relevance_only = maximal_marginal_relevance(
-        [1.0, 0.9, 0.5], [first, first, stranger], balance=1.0, count=3
+        [1.0, 0.9, 0.5], similarities([first, first, stranger]), balance=1.0, count=3
     )
     assert relevance_only == [0, 1, 2]
-    assert maximal_marginal_relevance([], [], balance=0.7, count=3) == []
-    assert maximal_marginal_relevance([0.2, 0.2], [None, None], balance=0.7, count=5) == [0, 1]
+    assert maximal_marginal_relevance([], similarities([]), balance=0.7, count=3) == []
+    nowhere = similarities([None, None])
+    assert maximal_marginal_relevance([0.2, 0.2], nowhere, balance=0.7, count=5) == [0, 1]
 
 
 def test_near_duplicates_keep_the_best_and_count_the_rest() -> None:
@@ -137,7 +145,7 @@ def test_near_duplicates_keep_the_best_and_count_the_rest() -> None:
     b = np.array([0.6, 0.8], dtype=np.float32)
     groups = near_duplicates(
         ["Likes tea.", "likes  TEA.", "Enjoys tea.", "Rows boats."],
-        [a, None, a, b],
+        similarities([a, None, a, b]),
         threshold=0.97,
     )
     assert groups == {0: [1, 2], 3: []}

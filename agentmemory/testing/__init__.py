@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from agentmemory.testing.conformance import StoreConformance
     from agentmemory.testing.fake_server import FakeRequest, FakeServer, Fault
     from agentmemory.testing.frozen_clock import FrozenClock
     from agentmemory.testing.hash_embedder import HashEmbedder
@@ -34,6 +35,7 @@ _HOMES = {
     "HashEmbedder": "hash_embedder",
     "ScriptedCall": "scripted_llm",
     "ScriptedLlm": "scripted_llm",
+    "StoreConformance": "conformance",
     "without_waits": "waits",
 }
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+import itertools
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -38,7 +39,7 @@ class StoreRules:
         return AsyncAgentMemory(store=self.new_store(), clock=self.clock, **options)
 
     @contextlib.asynccontextmanager
-    async def store(self) -> Any:
+    async def store(self) -> AsyncIterator[MemoryStore]:
         """Give a new store, open."""
         store = self.new_store()
         await store.open()
@@ -51,13 +52,15 @@ class StoreRules:
 @contextlib.contextmanager
 def refused(error: type[Exception], *words: str) -> Iterator[None]:
     """Expect an error whose text holds some words."""
+    text = None
     try:
         yield
     except error as raised:
-        missing = [word for word in words if word not in str(raised)]
-        assert not missing, f"{raised!s} does not say {missing}"
-    else:
+        text = str(raised)
+    if text is None:
         raise AssertionError(f"no {error.__name__} was raised")
+    missing = [word for word in words if word not in text]
+    assert not missing, f"{text} does not say {missing}"
 
 
 def record(
@@ -99,7 +102,7 @@ async def add_memories(
 async def chain(memory: AsyncAgentMemory, names: Sequence[str], relation_type: str) -> list[str]:
     """Link each memory to the next and return the ids of the links."""
     made = []
-    for source, target in zip(names, names[1:], strict=False):
+    for source, target in itertools.pairwise(names):
         link = await memory.link_records(source, target, relation_type)
         made.append(link.id)
     return made

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from agentmemory.errors import ValidationError
 from agentmemory.results import SearchResultFormatConfig
 from agentmemory.testing.conformance.base import (
@@ -116,10 +118,10 @@ class ExpansionRules(StoreRules):
             await add_memories(memory, ["p", "q", "x", "y"])
             await memory.link_records("root", "q", "supports", relation_id="l2")
             await memory.link_records("root", "p", "supports", relation_id="l1")
-            self.clock.advance(seconds=1)
+            self.clock.advance(1)
             await memory.link_records("p", "x", "supports", relation_id="a-later")
             await memory.link_records("q", "y", "supports", relation_id="b-later")
-            self.clock.advance(seconds=1)
+            self.clock.advance(1)
             await memory.link_records("q", "x", "supports", relation_id="a-latest")
             (hit,) = await memory.search("lantern", user_id=USER, num_hops=2)
             assert tree(hit) == {"p": {"x": {}}, "q": {"y": {}}}
@@ -157,7 +159,7 @@ class ExpansionRules(StoreRules):
             for kind in ("memory", "fact", "guideline", "preference"):
                 await memory.add_memory(
                     f"lantern {kind}",
-                    memory_type=kind,  # type: ignore[arg-type]
+                    memory_type=kind,
                     memory_id=kind,
                     user_id=USER,
                 )
@@ -169,7 +171,7 @@ class ExpansionRules(StoreRules):
             assert expanded == {
                 "message": [],
                 "user_profile": [],
-                **dict.fromkeys(("memory", "fact", "guideline", "preference"), ["x"]),
+                **{kind: ["x"] for kind in ("memory", "fact", "guideline", "preference")},
             }
 
     async def test_status_never_filters_linked_memories(self) -> None:
@@ -219,7 +221,7 @@ class ExpansionRules(StoreRules):
             await add_memories(
                 memory, ["good"], agent_id="a1", memory_type="fact", metadata={"k": 1}
             )
-            rest = {"agent_id": "a1", "memory_type": "fact", "metadata": {"k": 1}}
+            rest: dict[str, Any] = {"agent_id": "a1", "memory_type": "fact", "metadata": {"k": 1}}
             await add_memories(memory, ["agent"], **{**rest, "agent_id": "a2"})
             await add_memories(memory, ["type"], **{**rest, "memory_type": "memory"})
             await add_memories(memory, ["metadata"], **{**rest, "metadata": {"k": 2}})

@@ -32,7 +32,7 @@ from agentmemory.retrieval.query import PreparedQuery
 from agentmemory.retrieval.ranked import Ranked
 from agentmemory.retrieval.refine import settled
 from agentmemory.retrieval.request import MAX_RESULTS, SearchRequest
-from agentmemory.retrieval.search import Searcher
+from agentmemory.retrieval.search import POOL_PER_RESULT, Searcher
 from agentmemory.retrieval.settings import SearchSettings
 from agentmemory.scope import NOT_SET_MARKER, DimensionMatch, NotSet, ScopeFilter
 from agentmemory.stores.filters import parse_filter
@@ -47,6 +47,8 @@ CARD_RECORD_TYPES: Final[tuple[RecordType, ...]] = (*MEMORY_TYPES, "message")
 DEFAULT_MAX_RELEVANT_RESULTS: Final = 5
 DEFAULT_FALLBACK_MESSAGES: Final = 5
 MAX_RECENT_MESSAGES: Final = 1000
+MINIMUM_POOL_OF_A_TYPE: Final = 16
+"""Candidates each arm brings for a minimum, at least; the rest is filled from a full pool."""
 
 CARD_FORMAT: Final = SearchResultFormatConfig(
     show_record_id=False,
@@ -288,7 +290,9 @@ class CardBuilder:
     ) -> tuple[list[SearchResult], tuple[str, ...]]:
         minima = request.minima
 
-        def search(types: tuple[RecordType, ...], count: int) -> SearchRequest:
+        def search(
+            types: tuple[RecordType, ...], count: int, pool: int | None = None
+        ) -> SearchRequest:
             of_messages = types == ("message",)
             return SearchRequest(
                 query=question,
@@ -299,10 +303,13 @@ class CardBuilder:
                 include_invalid_results=request.include_invalid_results,
                 token_budget=request.token_budget,
                 soft_token_budget=request.soft_token_budget,
-                settings=request.settings,
+                settings=_with_pool(request.settings, pool),
             )
 
-        requests = [search((name,), count) for name, count in minima.items()]
+        requests = [
+            search((name,), count, max(POOL_PER_RESULT * count, MINIMUM_POOL_OF_A_TYPE))
+            for name, count in minima.items()
+        ]
         if sum(minima.values()) < request.limit:
             requests.append(search(MEMORY_TYPES, request.limit))
             if not minima:
@@ -405,6 +412,15 @@ def _question(query: str | None, latest: Sequence[ScopedRecord]) -> str:
     if query is not None:
         return query
     return _asked_in(latest).content if latest else ""
+
+
+def _with_pool(settings: SearchSettings, pool: int | None) -> SearchSettings:
+    """Make do with a smaller pool where no stage after fusion could promote what lies in it."""
+    if pool is None or settings.candidate_pool is not None or settings.reranker is not None:
+        return settings
+    if settings.decay is not None or settings.diversity is not None:
+        return settings
+    return replace(settings, candidate_pool=pool)
 
 
 def _choose(

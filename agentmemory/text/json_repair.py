@@ -21,14 +21,18 @@ from typing import Any, Final
 from agentmemory.errors import ValidationError
 
 _MAX_DEPTH = 100
-_MAX_STARTS = 256
+# What keeps the worst text linear: how many brackets that start no JSON are looked at, how many of
+# them the tolerant reader tries, and how often in all it may read each character.
+_MAX_FAILURES = 1024
+_MAX_READS = 64
+_MAX_READS_OF_CHARACTER = 8
 
 _THINK_TAG = re.compile(
     r"(?:<|◁)(?P<end>/?)(?:think|thinking|thought|reasoning|scratchpad)(?:>|▷)", re.IGNORECASE
 )
 _START = re.compile(_THINK_TAG.pattern + r"|[{\[]", re.IGNORECASE)
 _BRACKET_OR_THINK = re.compile(_THINK_TAG.pattern + r"|[{}\[\]]", re.IGNORECASE)
-_FENCED = re.compile(r"```[\w+-]*\s*(?P<inside>.*?)\s*```", re.DOTALL)
+_FENCE_START = re.compile(r"```[\w+-]*")
 _SPACE = re.compile(r"(?:[\s\ufeff]|//[^\n]*|/\*.*?\*/|\#[^\n]*)*", re.DOTALL)
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?(?=[\s,}\]/#]|\Z)")
 _REST_OF_NUMBER = re.compile(r"[-+.0-9eE]+")
@@ -156,8 +160,8 @@ _DECODER = json.JSONDecoder(strict=False, parse_constant=_LITERALS.get, parse_fl
 
 def _read_whole(text: str) -> Any:
     """Read text that is one JSON value, bare or in one fence; `_MISSING` if it is not."""
-    fenced = _FENCED.fullmatch(text)
-    for candidate in (text, fenced["inside"]) if fenced else (text,):
+    fence = _FENCE_START.match(text) if text.endswith("```") else None
+    for candidate in (text, text[fence.end() : -3].strip()) if fence else (text,):
         try:
             return _DECODER.decode(candidate)
         except (ValueError, RecursionError):
@@ -168,9 +172,10 @@ def _read_whole(text: str) -> Any:
 def _scan(text: str) -> list[_Candidate]:
     candidates: list[_Candidate] = []
     thinking = False
-    starts = 0
+    failures = 0
+    allowance = _MAX_READS_OF_CHARACTER * len(text)
     position = 0
-    while starts < _MAX_STARTS and (found := _START.search(text, position)):
+    while failures < _MAX_FAILURES and (found := _START.search(text, position)):
         position = found.end()
         if found[0] not in "{[":
             if found["end"] and not thinking:
@@ -180,25 +185,25 @@ def _scan(text: str) -> list[_Candidate]:
             continue
         if thinking:
             continue
-        starts += 1
         try:
             value, position = _DECODER.raw_decode(text, found.start())
             candidates.append(_Candidate(value, complete=True))
             continue
         except (ValueError, RecursionError):
-            pass
+            failures += 1
+        if failures > _MAX_READS or allowance < 0:
+            continue
         reader = _Reader(text, found.start())
         try:
             value = reader.read()
         except _UnreadableError:
             # Prose in brackets may hold a value; data with a fault in it has only fragments.
+            value = _MISSING
             if reader.is_data:
                 position = _after_balanced(text, found.start())
-            continue
-        if value is _MISSING:
-            continue
-        if reader.cut and _THINK_TAG.search(text, found.end()):
-            # It ran over the end of thinking that had no opening tag.
+        allowance -= reader.position - found.start()
+        if value is _MISSING or (reader.cut and _THINK_TAG.search(text, found.end())):
+            # In the second case it ran over the end of thinking that had no opening tag.
             continue
         candidates.append(_Candidate(value, complete=not reader.cut))
         position = reader.position

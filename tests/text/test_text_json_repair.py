@@ -150,6 +150,10 @@ def test_what_has_no_sensible_reading_is_refused(raw: str) -> None:
         parse_json(raw)
 
 
+def test_data_is_found_behind_much_prose_in_brackets() -> None:
+    assert parse_json("[see] {x} " * 200 + '{"a": 1}') == {"a": 1}
+
+
 def test_lone_surrogates_are_replaced_and_pairs_are_kept() -> None:
     assert parse_json(r'{"a": "x\ud83dy", "b": "\ude00", "c": "\ud83d\ude00"}') == {
         "a": "x\ufffdy",

@@ -24,6 +24,7 @@ __all__ = [
     "HashEmbedder",
     "ScriptedCall",
     "ScriptedLlm",
+    "StoreConformance",
     "without_waits",
 ]
 

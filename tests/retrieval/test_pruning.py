@@ -169,7 +169,7 @@ async def test_the_outcome_does_not_depend_on_the_order_of_the_answers(
     "answer",
     [
         lambda words: "```json\n" + json.dumps({"decisions": words}) + "\n```",
-        lambda words: json.dumps(words),
+        json.dumps,
         lambda words: json.dumps(
             [{"document": str(n), "decision": w.upper()} for n, w in enumerate(words, 1)]
         ),

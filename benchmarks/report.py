@@ -104,6 +104,8 @@ def print_scale(report: dict[str, Any]) -> None:
                 f"{card['p95_ms_without_embedding']:.2f}",
                 f"{plain['p50_ms']:.2f}",
                 f"{entry['card_to_search_p50']:.2f}",
+                f"{search['p50_processor_ms']:.2f}",
+                f"{card['p50_processor_ms']:.2f}",
                 f"{entry['search_to_plain_fts5_p50']:.2f}",
                 f"{entry['ingest']['records_per_second_without_embedding']:.0f}",
                 f"{entry['database_bytes'] / 1e6:.1f}",
@@ -111,7 +113,7 @@ def print_scale(report: dict[str, Any]) -> None:
         )
     print_table(
         f"records of five types in one scope, {report['strategy']}, embedder "
-        f"{describe_embedder(report['embedder'])}; milliseconds without embedding",
+        f"{describe_embedder(report['embedder'])}; milliseconds without embedding, CPU with",
         [
             "records",
             "search p50",
@@ -120,6 +122,8 @@ def print_scale(report: dict[str, Any]) -> None:
             "p95",
             "plain FTS5 p50",
             "card/search",
+            "search CPU",
+            "card CPU",
             "search/FTS5",
             "ingest/s",
             "MB",

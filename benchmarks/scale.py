@@ -8,7 +8,6 @@ do not.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +18,7 @@ from agentmemory.thread import AsyncThread
 from benchmarks.corpus import TYPES, Corpus
 from benchmarks.embedders import TimedEmbedder
 from benchmarks.environment import fingerprint_of, versions
-from benchmarks.evaluation import Ingest, Latency, latency_summary
+from benchmarks.evaluation import Ingest, Latency, Stopwatch, latency_summary
 
 if TYPE_CHECKING:
     import apsw
@@ -94,17 +93,18 @@ async def _measure_size(
     async with AsyncAgentMemory(database, embedder=embedder, search_strategy=strategy) as memory:
         thread = await memory.create_thread(thread_id=THREAD, user_id=USER, agent_id=AGENT)
         ingest = Ingest()
-        texts = await _fill(thread, corpus, size, embedder, ingest, progress)
+        stopwatch = Stopwatch(embedder)
+        texts = await _fill(thread, corpus, size, stopwatch, ingest, progress)
         plain = _plain_index(directory / f"plain-{size}.db", texts)
         questions = [corpus.question(text) for text in corpus.choose(texts, WARM_UP + queries)]
         searches: list[Latency] = []
         cards: list[Latency] = []
-        plain_times: list[float] = []
+        plain_times: list[Latency] = []
         try:
             for number, question in enumerate(questions):
-                search = await _timed_search(memory, question, embedder)
-                card = await _timed_card(thread, question, embedder)
-                plain_time = _timed_plain_query(plain, question)
+                search = await _timed_search(memory, question, stopwatch)
+                card = await _timed_card(thread, question, stopwatch)
+                plain_time = _timed_plain_query(plain, question, stopwatch)
                 if number >= WARM_UP:
                     searches.append(search)
                     cards.append(card)
@@ -115,17 +115,21 @@ async def _measure_size(
     progress(f"{size} records: {queries} searches and {queries} cards timed")
     search_summary = latency_summary(searches)
     card_summary = latency_summary(cards)
-    plain_summary = latency_summary(
-        [Latency(seconds=seconds, embedding=0.0) for seconds in plain_times]
-    )
+    plain_summary = latency_summary(plain_times)
     return {
         "records": size,
         "search": search_summary,
         "card": card_summary,
-        "plain_fts5": {name: plain_summary[name] for name in ("queries", "p50_ms", "p95_ms")},
+        "plain_fts5": {
+            name: plain_summary[name]
+            for name in ("queries", "p50_ms", "p95_ms", "p50_processor_ms")
+        },
         "card_to_search_p50": round(
             card_summary["p50_ms_without_embedding"] / search_summary["p50_ms_without_embedding"],
             3,
+        ),
+        "card_to_search_processor_p50": round(
+            card_summary["p50_processor_ms"] / search_summary["p50_processor_ms"], 3
         ),
         "search_to_plain_fts5_p50": round(
             search_summary["p50_ms_without_embedding"] / plain_summary["p50_ms"], 3
@@ -139,7 +143,7 @@ async def _fill(
     thread: AsyncThread,
     corpus: Corpus,
     size: int,
-    embedder: TimedEmbedder | None,
+    stopwatch: Stopwatch,
     ingest: Ingest,
     progress: Callable[[str], None],
 ) -> list[str]:
@@ -148,12 +152,12 @@ async def _fill(
     waiting: list[dict[str, Any]] = []
 
     async def store_messages() -> None:
-        started = time.perf_counter()
+        stopwatch.start()
         await thread.add_messages(waiting)
-        _note(ingest, started, embedder, len(waiting))
+        ingest.latencies.append(stopwatch.stop())
+        ingest.records += len(waiting)
         waiting.clear()
 
-    _ = embedder.lap() if embedder else 0.0
     source = corpus.records()
     for number in range(1, size + 1):
         record_type, text = next(source)
@@ -163,9 +167,10 @@ async def _fill(
             if len(waiting) == _BATCH:
                 await store_messages()
         elif record_type in ("memory", "fact", "guideline", "preference"):
-            started = time.perf_counter()
+            stopwatch.start()
             await thread.add_memory(text, memory_type=record_type)
-            _note(ingest, started, embedder, 1)
+            ingest.latencies.append(stopwatch.stop())
+            ingest.records += 1
         if number % _REPORT_EVERY == 0:
             progress(f"{size} records: {number} stored")
     if waiting:
@@ -173,38 +178,26 @@ async def _fill(
     return texts
 
 
-def _note(ingest: Ingest, started: float, embedder: TimedEmbedder | None, records: int) -> None:
-    spent = time.perf_counter() - started
-    ingest.latencies.append(Latency(seconds=spent, embedding=embedder.lap() if embedder else 0.0))
-    ingest.records += records
-
-
-async def _timed_search(
-    memory: AsyncAgentMemory, question: str, embedder: TimedEmbedder | None
-) -> Latency:
-    _ = embedder.lap() if embedder else 0.0
-    started = time.perf_counter()
+async def _timed_search(memory: AsyncAgentMemory, question: str, stopwatch: Stopwatch) -> Latency:
+    stopwatch.start()
     hits = await memory.search(
         question, user_id=USER, record_types=list(TYPES), max_results=MAX_RESULTS
     )
-    spent = time.perf_counter() - started
+    spent = stopwatch.stop()
     assert hits, f"the search found nothing: {question!r}"
-    return Latency(seconds=spent, embedding=embedder.lap() if embedder else 0.0)
+    return spent
 
 
-async def _timed_card(
-    thread: AsyncThread, question: str, embedder: TimedEmbedder | None
-) -> Latency:
-    _ = embedder.lap() if embedder else 0.0
-    started = time.perf_counter()
+async def _timed_card(thread: AsyncThread, question: str, stopwatch: Stopwatch) -> Latency:
+    stopwatch.start()
     card = await thread.get_context_card(
         query=question,
         max_relevant_results=MAX_RESULTS,
         min_relevant_results_by_type=dict.fromkeys(TYPES, 1),
     )
-    spent = time.perf_counter() - started
+    spent = stopwatch.stop()
     assert card.content, f"the card is empty: {question!r}"
-    return Latency(seconds=spent, embedding=embedder.lap() if embedder else 0.0)
+    return spent
 
 
 def _plain_index(path: Path, texts: Sequence[str]) -> apsw.Connection:
@@ -224,14 +217,14 @@ def _plain_index(path: Path, texts: Sequence[str]) -> apsw.Connection:
     return connection
 
 
-def _timed_plain_query(connection: apsw.Connection, question: str) -> float:
+def _timed_plain_query(connection: apsw.Connection, question: str, stopwatch: Stopwatch) -> Latency:
     expression = " OR ".join(f'"{word}"' for word in _WORD.findall(question))
-    started = time.perf_counter()
+    stopwatch.start()
     rows = connection.execute(
         "SELECT n.id, n.content FROM note_text t JOIN note n ON n.id = t.rowid "
         "WHERE note_text MATCH ? ORDER BY bm25(note_text) LIMIT ?",
         (expression, MAX_RESULTS),
     ).fetchall()
-    spent = time.perf_counter() - started
+    spent = stopwatch.stop()
     assert rows, f"the plain query found nothing: {question!r}"
     return spent

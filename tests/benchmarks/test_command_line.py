@@ -133,6 +133,9 @@ def test_scale_reports_ratios_for_each_size(capsys: pytest.CaptureFixture[str]):
             entry["card"]["p50_ms_without_embedding"] / entry["search"]["p50_ms_without_embedding"],
             rel=0.01,
         )
+        assert entry["card_to_search_processor_p50"] == pytest.approx(
+            entry["card"]["p50_processor_ms"] / entry["search"]["p50_processor_ms"], rel=0.01
+        )
         assert entry["search_to_plain_fts5_p50"] > 0
         assert entry["database_bytes"] > 0
     assert report["record_types"] == ["message", "memory", "fact", "guideline", "preference"]

@@ -1,0 +1,103 @@
+"""The names that users of Oracle Agent Memory know; aliases of ours and nothing else.
+
+A program written for that package runs here when its import lines name this module. May import
+everything but integrations and cli; each name loads when it is first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from agentmemory import (
+        NOT_SET_MARKER,
+        Embedder,
+        IEmbedder,
+        ILlm,
+        IReranker,
+        ISearchConfig,
+        Llm,
+        MemoryRetentionConfig,
+        MemorySearchConfig,
+        Message,
+        PruningEvaluationMode,
+        PruningMemorySearchConfig,
+        Record,
+        RecordRelation,
+        RecordStatus,
+        Reranker,
+        SchemaPolicy,
+        Scope,
+        ScopedRecord,
+        SearchIndexSyncMode,
+        SearchScope,
+        SearchStrategy,
+        TimeToLiveAnchor,
+        TopKMemorySearchConfig,
+    )
+    from agentmemory import AgentMemory as OracleAgentMemory
+    from agentmemory import ContextCard as OracleContextCard
+    from agentmemory import SearchResult as OracleSearchResult
+    from agentmemory import SearchResultFormatConfig as OracleSearchResultFormatConfig
+    from agentmemory import Store as OracleMemoryStore
+    from agentmemory import Summary as OracleSummary
+    from agentmemory import Thread as OracleThread
+
+_ALIASES: Final = {
+    "OracleAgentMemory": "AgentMemory",
+    "OracleContextCard": "ContextCard",
+    "OracleMemoryStore": "Store",
+    "OracleSearchResult": "SearchResult",
+    "OracleSearchResultFormatConfig": "SearchResultFormatConfig",
+    "OracleSummary": "Summary",
+    "OracleThread": "Thread",
+}
+
+__all__ = [
+    "NOT_SET_MARKER",
+    "Embedder",
+    "IEmbedder",
+    "ILlm",
+    "IReranker",
+    "ISearchConfig",
+    "Llm",
+    "MemoryRetentionConfig",
+    "MemorySearchConfig",
+    "Message",
+    "OracleAgentMemory",
+    "OracleContextCard",
+    "OracleMemoryStore",
+    "OracleSearchResult",
+    "OracleSearchResultFormatConfig",
+    "OracleSummary",
+    "OracleThread",
+    "PruningEvaluationMode",
+    "PruningMemorySearchConfig",
+    "Record",
+    "RecordRelation",
+    "RecordStatus",
+    "Reranker",
+    "SchemaPolicy",
+    "Scope",
+    "ScopedRecord",
+    "SearchIndexSyncMode",
+    "SearchScope",
+    "SearchStrategy",
+    "TimeToLiveAnchor",
+    "TopKMemorySearchConfig",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    import agentmemory
+
+    value = getattr(agentmemory, _ALIASES.get(name, name))
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

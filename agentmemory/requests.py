@@ -109,7 +109,8 @@ class Candidate:
         cosine: Cosine similarity to the query; None without a vector arm or a stored vector.
         lexical_rank: Its place in the lexical arm, from 1; None if that arm did not bring it.
         vector_rank: Its place in the vector arm, from 1; None if that arm did not bring it.
-        actor_match: Whether the query names its speaker.
+        actor_match: Whether the query names its speaker or, if it is no message, somebody it is
+            about.
         scope_matches: How many preferred (not exact) dimensions of the scope it matches.
     """
 
@@ -176,6 +177,7 @@ class JobState(enum.StrEnum):
     READY = "ready"
     LEASED = "leased"
     DEAD = "dead"
+    HELD = "held"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +189,8 @@ class Job:
         kind: What is to be done.
         thread_id: Jobs of one thread run in order.
         payload: JSON-like values for the worker.
-        state: Ready, leased to a worker, or dead after too many failures.
+        state: Ready, leased to a worker, dead after too many failures, or held: no work of its
+            own but a note of what the next job of the thread has to take along.
         attempts: How often a worker took it.
         run_after: Not before this time.
         lease_owner: Who works on it, if somebody does.
@@ -222,6 +225,8 @@ class JobOutcome:
         more_sources: Messages that say again what a stored record says, by the record's id.
         retired_sources: Messages whose derived memories the new records replace: those that
             came from them alone go, those that came partly from them are marked for review.
+        held: Messages of the job's thread that wait for more to come, all of them; they take
+            the place of those held before. None leaves these as they are.
     """
 
     records: tuple[ScopedRecord, ...] = ()
@@ -231,6 +236,7 @@ class JobOutcome:
     expects: tuple[Expectation, ...] = ()
     more_sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     retired_sources: tuple[str, ...] = ()
+    held: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

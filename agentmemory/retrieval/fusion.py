@@ -22,7 +22,7 @@ class Priors:
     """What raises a candidate beside its two scores; the scores themselves span 0 to 1.
 
     Args:
-        actor: Added when the query names the speaker.
+        actor: Added when the query names the speaker, or whom a memory is about.
         role: Added for what users said and for distilled memories: what an assistant or a
             tool said is evidence more rarely.
         scope: Added for each dimension that was given inexactly and matches.
@@ -48,7 +48,8 @@ class Priors:
         reasons = []
         if candidate.actor_match and self.actor:
             total += self.actor
-            reasons.append(f"speaker {record.actor!r} named +{self.actor:g}")
+            who = f"speaker {record.actor!r}" if record.actor else "whom it is about"
+            reasons.append(f"{who} named +{self.actor:g}")
         if self.role and (record.role == "user" or record.record_type in _DISTILLED):
             total += self.role
             what = record.record_type if record.role is None else f"role {record.role}"
@@ -101,13 +102,11 @@ class ScoreFusion:
             if candidate.cosine is not None:
                 near = (candidate.cosine - low) / (high - low) if high > low else 1.0
             prior, why = self.priors.of(candidate)
-            score = (weight * words + (1 - weight) * near + prior) / (1 + self.priors.ceiling)
-            reason = f"words {words:.3f} x {weight:g} + vector {near:.3f} x {1 - weight:g}"
-            fused.append(
-                Fused(
-                    candidate=candidate, score=score, reason=f"{reason}, {why}" if why else reason
-                )
-            )
+            most = 1 + self.priors.ceiling
+            total = weight * words + (1 - weight) * near + prior
+            arms = f"words {words:.3f} x {weight:g} + vector {near:.3f} x {1 - weight:g}"
+            reason = ", ".join(part for part in (arms, why, f"{total:.3f} of {most:g}") if part)
+            fused.append(Fused(candidate=candidate, score=total / most, reason=reason))
         return sorted(fused, key=lambda item: order_key(item.candidate, item.score))
 
 

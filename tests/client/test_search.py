@@ -324,3 +324,21 @@ async def test_searches_and_writes_run_side_by_side(path: Path) -> None:
                 group.start_soon(read)
         stats = await memory.stats()
         assert (stats.records["message"], stats.vectors) == (20, 20)
+
+
+async def test_a_memory_about_a_named_speaker_is_not_behind_what_that_speaker_said() -> None:
+    async with lexical() as memory:
+        thread = await memory.create_thread(user_id="u1")
+        await thread.add_messages(
+            [
+                {"role": "user", "name": "Maya", "content": "I live for long walks."},
+                {"role": "user", "name": "Maya", "content": "Do people live on that island?"},
+                {"role": "user", "name": "Maya", "content": "Live music tonight!"},
+            ]
+        )
+        await thread.add_memory("Maya lives in Utrecht now.", memory_type="fact")
+        await thread.add_memory("The cat lives upstairs.", memory_type="fact")
+        hits = await memory.search("Where does Maya live now?", user_id="u1")
+        assert hits[0].content == "Maya lives in Utrecht now."
+        assert "about" in hits[0].explain.stages[0].reason
+        assert hits[-1].content == "The cat lives upstairs."

@@ -53,11 +53,7 @@ def find_candidates(
         rest = [seq for seq in union if seq not in cosines]
         cosines.update(index.cosines(connection, first.vector, rest) if rest else {})
     records = {record.seq: record for record in fetch_records(connection, t, union)}
-    named = {
-        actor: not first.actor_terms.isdisjoint(analyze(actor))
-        for actor in {record.actor for record in records.values()}
-        if actor is not None and first.actor_terms
-    }
+    named = _named(first.actor_terms, records.values())
     found = []
     for query, worded, nearest in zip(queries, by_words, near, strict=True):
         lexical_ranks = _ranks(sorted(worded, key=lambda seq: (-lexical[seq], seq)))
@@ -70,12 +66,32 @@ def find_candidates(
                     cosine=cosines.get(seq),
                     lexical_rank=lexical_ranks.get(seq),
                     vector_rank=vector_ranks.get(seq),
-                    actor_match=named.get(records[seq].actor or "", False),
+                    actor_match=seq in named,
                     scope_matches=_scope_matches(records[seq], query.filter.scope),
                 )
                 for seq in dict.fromkeys((*worded, *nearest))
             )
         )
+    return found
+
+
+def _named(terms: frozenset[str], records: Iterable[ScopedRecord]) -> set[int]:
+    """Return the records that the named persons said, or that are about them.
+
+    A message is what its speaker says; any other record is about whom its text names.
+    """
+    if not terms:
+        return set()
+    known: dict[str, bool] = {}
+    found = set()
+    for record in records:
+        text = record.actor if record.record_type == "message" else record.content
+        if text is None:
+            continue
+        if text not in known:
+            known[text] = not terms.isdisjoint(analyze(text))
+        if known[text]:
+            found.add(record.seq)
     return found
 
 

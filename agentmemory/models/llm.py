@@ -301,7 +301,7 @@ class Llm:
     def _shape(self, schema: Mapping[str, Any], rung: Rung) -> Shape:
         provider = self._target.provider
         strict = (
-            strict_schema(schema, counts=provider.strict_bounds)
+            strict_schema(schema, bounds=provider.strict_bounds)
             if rung in {"json_schema", "tool"}
             else None
         )

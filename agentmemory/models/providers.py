@@ -19,6 +19,7 @@ ApiType: TypeAlias = Literal["chat_completions", "responses", "messages"]
 EmbeddingForm: TypeAlias = Literal["openai", "cohere", "jina", "voyage"]
 RerankForm: TypeAlias = Literal["cohere", "jina", "voyage", "tei", "vllm"]
 Rung: TypeAlias = Literal["json_schema", "json_object", "tool", "prompt"]
+Bounds: TypeAlias = Literal["none", "counts", "all"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +37,7 @@ class Provider:
         rungs: Ways to ask for JSON, best first.
         shows_schema: Whether the model itself gets to read the schema it is held to; servers that
             only constrain what it writes leave it to guess the meaning of the fields.
-        strict_bounds: Whether a strict schema may say how many items an array has.
+        strict_bounds: Which bounds a strict schema may state: none, the counts of items, or all.
         max_tokens_field: What it calls the limit of the answer in chat completions.
         stream_usage: Whether `stream_options` is understood.
         embedding_form: The form of its embedding endpoint.
@@ -57,7 +58,7 @@ class Provider:
     api_type: ApiType = "chat_completions"
     rungs: tuple[Rung, ...] = ("json_schema", "json_object", "tool", "prompt")
     shows_schema: bool = True
-    strict_bounds: bool = True
+    strict_bounds: Bounds = "counts"
     max_tokens_field: str = "max_tokens"
     stream_usage: bool = True
     embedding_form: EmbeddingForm = "openai"
@@ -98,7 +99,7 @@ _KNOWN = (
         key_header="x-api-key",
         api_type="messages",
         rungs=("json_schema", "tool", "prompt"),
-        strict_bounds=False,
+        strict_bounds="none",
     ),
     Provider(
         name="gemini",
@@ -146,7 +147,11 @@ _KNOWN = (
     ),
     Provider(name="xai", base_url="https://api.x.ai/v1", key_variables=("XAI_API_KEY",)),
     Provider(
-        name="ollama", base_url="http://localhost:11434/v1", needs_key=False, shows_schema=False
+        name="ollama",
+        base_url="http://localhost:11434/v1",
+        needs_key=False,
+        shows_schema=False,
+        strict_bounds="all",
     ),
     Provider(
         name="vllm",
@@ -157,10 +162,18 @@ _KNOWN = (
         rerank_form="vllm",
     ),
     Provider(
-        name="llamacpp", base_url="http://localhost:8080/v1", needs_key=False, shows_schema=False
+        name="llamacpp",
+        base_url="http://localhost:8080/v1",
+        needs_key=False,
+        shows_schema=False,
+        strict_bounds="all",
     ),
     Provider(
-        name="lmstudio", base_url="http://localhost:1234/v1", needs_key=False, shows_schema=False
+        name="lmstudio",
+        base_url="http://localhost:1234/v1",
+        needs_key=False,
+        shows_schema=False,
+        strict_bounds="all",
     ),
     Provider(
         name="tei",

@@ -327,7 +327,8 @@ class _Fitter:
         else:
             result = self._outer_items(value, part, most, path)
         if len(result) < least:
-            raise MisfitError(f"{path} must have at least {least} items")
+            left_out = f" ({'; '.join(self.problems[:3])})" if self.problems else ""
+            raise MisfitError(f"{path} must have at least {least} items{left_out}")
         return result
 
     def _outer_items(self, items: list[Any], part: Any, most: float, path: str) -> list[Any]:

@@ -1,6 +1,6 @@
 """Schemas as providers' strict modes want them.
 
-May import: nothing of the package. Strict modes hold a model to a schema while it writes, and
+May import: providers of this room. Strict modes hold a model to a schema while it writes, and
 accept a subset only: the root is an object, every object is closed and requires all its keys,
 what is optional is nullable instead, and few words bound a value. What cannot be said is moved
 into the description, and checked here when the answer is there.
@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from agentmemory.models.providers import Bounds
+
 _WRAPPED: Final = "value"
 _KEPT: Final = ("type", "enum", "const", "description", "$ref", "pattern")
-_COUNTS: Final = ("minItems", "maxItems")
 _TOLD: Final = {
     "minLength": "at least {} characters",
     "maxLength": "at most {} characters",
@@ -23,6 +24,13 @@ _TOLD: Final = {
     "maximum": "at most {}",
     "exclusiveMinimum": "more than {}",
     "exclusiveMaximum": "less than {}",
+}
+
+
+_STATED: Final[Mapping[Bounds, tuple[str, ...]]] = {
+    "none": (),
+    "counts": ("minItems", "maxItems"),
+    "all": tuple(_TOLD),
 }
 
 
@@ -55,18 +63,18 @@ def unwrapped(value: Mapping[str, Any]) -> Any:
     return value[_WRAPPED]
 
 
-def strict_schema(schema: Mapping[str, Any], *, counts: bool = True) -> dict[str, Any] | None:
+def strict_schema(schema: Mapping[str, Any], *, bounds: Bounds = "counts") -> dict[str, Any] | None:
     """Write a schema in the strict subset.
 
     Args:
         schema: A checked schema whose root is an object.
-        counts: Whether the provider accepts `minItems` and `maxItems`.
+        bounds: Which bounds the provider accepts.
 
     Returns:
         The strict schema, or None if there is none: an object whose keys are not known.
     """
     try:
-        return _strict(schema, counts=counts)
+        return _strict(schema, bounds=bounds)
     except _OpenObjectError:
         return None
 
@@ -75,7 +83,7 @@ class _OpenObjectError(Exception):
     pass
 
 
-def _strict(schema: Any, *, counts: bool) -> dict[str, Any]:
+def _strict(schema: Any, *, bounds: Bounds) -> dict[str, Any]:
     if not isinstance(schema, Mapping):
         raise _OpenObjectError
     result: dict[str, Any] = {key: schema[key] for key in _KEPT if key in schema}
@@ -83,15 +91,13 @@ def _strict(schema: Any, *, counts: bool) -> dict[str, Any]:
     if told:
         note = f"({', '.join(told)})"
         result["description"] = f"{result.get('description', '')} {note}".strip()
-    for key in _COUNTS:
-        if counts and key in schema:
-            result[key] = schema[key]
+    result |= {key: schema[key] for key in _STATED[bounds] if key in schema}
     branches = schema.get("anyOf") or schema.get("oneOf")
     if branches:
-        result["anyOf"] = [_strict(part, counts=counts) for part in branches]
+        result["anyOf"] = [_strict(part, bounds=bounds) for part in branches]
     for key in ("$defs", "definitions"):
         if key in schema:
-            result[key] = {name: _strict(part, counts=counts) for name, part in schema[key].items()}
+            result[key] = {name: _strict(part, bounds=bounds) for name, part in schema[key].items()}
     names = schema.get("type")
     is_object = names == "object" or (isinstance(names, list) and "object" in names)
     if is_object or "properties" in schema:
@@ -99,15 +105,15 @@ def _strict(schema: Any, *, counts: bool) -> dict[str, Any]:
             raise _OpenObjectError
         required = schema.get("required", ())
         result["properties"] = {
-            key: _strict(part, counts=counts)
+            key: _strict(part, bounds=bounds)
             if key in required
-            else _nullable(_strict(part, counts=counts))
+            else _nullable(_strict(part, bounds=bounds))
             for key, part in schema["properties"].items()
         }
         result["required"] = list(schema["properties"])
         result["additionalProperties"] = False
     if "items" in schema:
-        result["items"] = _strict(schema["items"], counts=counts)
+        result["items"] = _strict(schema["items"], bounds=bounds)
     return _nullable(result) if schema.get("nullable") else result
 
 

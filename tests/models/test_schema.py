@@ -237,9 +237,19 @@ def test_a_strict_schema_closes_objects_and_makes_optional_keys_nullable() -> No
         "$defs": {"node": node},
     }
     assert strict_schema(schema) == expected
-    without = strict_schema(schema, counts=False)
+    without = strict_schema(schema, bounds="none")
     assert without is not None
     assert without["properties"]["tags"] == {"type": ["array", "null"], **tags}
+    full = strict_schema(schema, bounds="all")
+    assert full is not None
+    assert full["properties"]["text"]["minLength"] == 1
+    assert full["properties"]["both"]["anyOf"][1]["minimum"] == 0
+
+
+def test_too_few_items_are_told_with_what_was_left_out() -> None:
+    schema = {"type": "array", "items": {"type": "string", "maxLength": 2}, "minItems": 1}
+    with pytest.raises(MisfitError, match=r"at least 1 items \(\$\[0\] must have at most 2 char"):
+        fit(["abc"], schema)
 
 
 @pytest.mark.parametrize(

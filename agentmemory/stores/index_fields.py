@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from agentmemory.stores.filters import string_leaves
-from agentmemory.text.analyzer import analyze
+from agentmemory.text.analyzer import analyze, default_analyzer
 from agentmemory.text.sentences import chunk_text
 
 CHUNK_CHARS: Final = 500
@@ -69,6 +69,11 @@ class IndexSource:
     event_time: datetime | None = None
     metadata: Mapping[str, Any] | None = None
     actor: str | None = None
+
+
+def index_fingerprint() -> str:
+    """What an index was made with; one made otherwise has to be made anew."""
+    return f"{default_analyzer().fingerprint}:{CHUNK_CHARS}:{NEIGHBOUR_CHARS}"
 
 
 def index_fields(source: IndexSource) -> tuple[ChunkFields, ...]:

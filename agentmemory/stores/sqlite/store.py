@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import orjson
 from anyio import to_thread
@@ -52,11 +52,12 @@ from agentmemory.requests import (
     ThreadTail,
 )
 from agentmemory.scope import ScopeFilter
+from agentmemory.stores.index_fields import index_fingerprint
 from agentmemory.stores.sqlite import deletes, erasure, writes
 from agentmemory.stores.sqlite.connection import MEMORY
 from agentmemory.stores.sqlite.engine import SqliteEngine
 from agentmemory.stores.sqlite.images import read_images
-from agentmemory.stores.sqlite.indexing import drop_vectors, neighbour, put_vectors
+from agentmemory.stores.sqlite.indexing import drop_vectors, neighbour, put_vectors, reindex
 from agentmemory.stores.sqlite.links import (
     change_link,
     expand,
@@ -85,6 +86,9 @@ if TYPE_CHECKING:
     import apsw
 
     from agentmemory.requests import FloatVector
+
+_REINDEX_TIMEOUT_S: Final = 3600.0
+"""Seconds the index of a large store may take to be made anew by a newer release."""
 
 
 class SqliteStore(SqliteOutbox):
@@ -155,6 +159,8 @@ class SqliteStore(SqliteOutbox):
                         connection, self._store_id, self._policy, path=self._path
                     )
                 )
+            if not await self._engine.read(self._is_indexed):
+                await self._engine.write(self._index_anew, timeout_s=_REINDEX_TIMEOUT_S)
         except BaseException:
             await self._engine.close()
             raise
@@ -168,6 +174,20 @@ class SqliteStore(SqliteOutbox):
             return False
         _, version = examine(connection, self._store_id, self._policy, path=self._path)
         return version == SCHEMA_VERSION
+
+    def _is_indexed(self, connection: apsw.Connection) -> bool:
+        """Tell whether the text index was made as this release makes and asks it."""
+        sql = f"SELECT value FROM {self._t.meta} WHERE key = 'index'"
+        return bool(fetch_value(connection, sql) == index_fingerprint())
+
+    def _index_anew(self, connection: apsw.Connection) -> None:
+        seqs = [row[0] for row in fetch_all(connection, f"SELECT seq FROM {self._t.record}")]
+        reindex(connection, self._t, seqs)
+        connection.execute(
+            f"INSERT INTO {self._t.meta} (key, value) VALUES ('index', ?) "
+            f"ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+            (index_fingerprint(),),
+        )
 
     def _require_file(self) -> None:
         if not Path(self._path).exists():

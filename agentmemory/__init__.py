@@ -77,7 +77,7 @@ if TYPE_CHECKING:
         ThreadRecord,
         Tier,
     )
-    from agentmemory.requests import Deletion, ForgetReceipt, Page, StoreStats
+    from agentmemory.requests import Deletion, ForgetReceipt, Job, JobState, Page, StoreStats
     from agentmemory.results import (
         ContextCard,
         Explanation,
@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from agentmemory.sync.client import AgentMemory
     from agentmemory.sync.store import Store
     from agentmemory.sync.thread import Thread
+    from agentmemory.text.redaction import redact_secrets
     from agentmemory.thread import AsyncThread
 
 _HOMES: Final = {
@@ -124,6 +125,8 @@ _HOMES: Final = {
     "ImageContent": "records",
     "ImageInputLimitConfig": "config",
     "ImageRecord": "records",
+    "Job": "requests",
+    "JobState": "requests",
     "Layer": "records",
     "Llm": "models",
     "LlmResponse": "protocols",
@@ -174,6 +177,7 @@ _HOMES: Final = {
     "UsageError": "errors",
     "ValidationError": "errors",
     "WaitTimeoutError": "errors",
+    "redact_secrets": "text.redaction",
 }
 
 __all__ = [
@@ -207,6 +211,8 @@ __all__ = [
     "ImageContent",
     "ImageInputLimitConfig",
     "ImageRecord",
+    "Job",
+    "JobState",
     "Layer",
     "Llm",
     "LlmResponse",
@@ -257,6 +263,7 @@ __all__ = [
     "ValidationError",
     "WaitTimeoutError",
     "__version__",
+    "redact_secrets",
 ]
 
 

@@ -21,12 +21,15 @@ from agentmemory.config import (
     SearchStrategy,
 )
 from agentmemory.errors import NotFoundError, ValidationError
+from agentmemory.extraction.service import THREAD_KEY, stored_extraction
+from agentmemory.extraction_config import MemoryExtractionConfig, check_extraction_config
 from agentmemory.forgetting import forget
 from agentmemory.handles.base import explicit_user
 from agentmemory.handles.client_images import ClientImages
 from agentmemory.handles.client_links import ClientLinks
 from agentmemory.handles.client_memories import ClientMemories
 from agentmemory.handles.client_profiles import ClientProfiles
+from agentmemory.handles.client_work import ClientWork
 from agentmemory.parts import Parts, checked_metadata, open_store
 from agentmemory.protocols import Clock, IEmbedder, ILlm, MemoryStore, TokenCounter
 from agentmemory.records import (
@@ -64,7 +67,7 @@ from agentmemory.stores.filters import parse_filter
 from agentmemory.thread import DEFAULT_TYPE_SEARCH_CONCURRENCY, AsyncThread
 
 
-class AsyncAgentMemory(ClientMemories, ClientLinks, ClientProfiles, ClientImages):
+class AsyncAgentMemory(ClientMemories, ClientLinks, ClientProfiles, ClientImages, ClientWork):
     """Memory for agents: threads of messages, durable memories, search and context cards.
 
     Works as an async context manager and without; the database is opened on first need.
@@ -83,6 +86,14 @@ class AsyncAgentMemory(ClientMemories, ClientLinks, ClientProfiles, ClientImages
         search_config: What searches and cards do with what they found; new threads store it.
         pruner_llm: A language model that removes results of no use; short for a
             `PruningMemorySearchConfig` in FAST mode, and not together with `search_config`.
+        llm: An `ILlm` or a model name such as "openai/gpt-5-mini" that draws memories out of
+            messages and writes summaries. None: standing instructions and preferences of users
+            are found by their phrases, and transcripts stand in for summaries.
+        memory_extraction_config: How memories are drawn out of messages; default
+            `MemoryExtractionConfig()`.
+        redactor: Applied to the text of every message and memory before it is stored, such as
+            `agentmemory.redact_secrets`; default none. Extracted memories are always cleared of
+            keys, tokens and payment cards.
         image_input_limit_config: How large images may be; default 10 MiB and 100 megapixels.
         token_counter: Measures texts for budgets; default tiktoken if its encoding is at hand,
             else an estimate.
@@ -108,6 +119,9 @@ class AsyncAgentMemory(ClientMemories, ClientLinks, ClientProfiles, ClientImages
         image_input_limit_config: ImageInputLimitConfig | None = None,
         search_config: MemorySearchConfig | SearchPreset | None = None,
         pruner_llm: ILlm | None = None,
+        llm: ILlm | str | None = None,
+        memory_extraction_config: MemoryExtractionConfig | None = None,
+        redactor: Callable[[str], str] | None = None,
         token_counter: TokenCounter | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -122,6 +136,9 @@ class AsyncAgentMemory(ClientMemories, ClientLinks, ClientProfiles, ClientImages
             retention=memory_retention_config,
             image_limits=image_input_limit_config,
             search_config=client_config(search_config, pruner_llm),
+            llm=llm,
+            extraction_config=memory_extraction_config,
+            redactor=redactor,
         )
         self._store = AsyncStore(self._parts)
 
@@ -155,6 +172,7 @@ class AsyncAgentMemory(ClientMemories, ClientLinks, ClientProfiles, ClientImages
         user_id: str | None = None,
         agent_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        memory_extraction_config: MemoryExtractionConfig | None = None,
         search_config: MemorySearchConfig | SearchPreset | None = None,
         context_card_type_search_concurrency: int = DEFAULT_TYPE_SEARCH_CONCURRENCY,
     ) -> AsyncThread:
@@ -165,6 +183,8 @@ class AsyncAgentMemory(ClientMemories, ClientLinks, ClientProfiles, ClientImages
             user_id: The user it belongs to; default none.
             agent_id: The agent it belongs to; default none.
             metadata: JSON-like values of the caller's own.
+            memory_extraction_config: How memories are drawn out of its messages, over what the
+                client says; stored with the thread.
             search_config: What its searches and cards do with what they found; stored with the
                 thread but for live objects. Default the client's.
             context_card_type_search_concurrency: How many searches of a context card run at
@@ -181,7 +201,10 @@ class AsyncAgentMemory(ClientMemories, ClientLinks, ClientProfiles, ClientImages
             user_id=check_optional_id(user_id, argument="user_id"),
             agent_id=check_optional_id(agent_id, argument="agent_id"),
             metadata=checked_metadata(metadata),
-            config=_stored_config(given or self._parts.search_config),
+            config={
+                **_stored_config(given or self._parts.search_config),
+                **stored_extraction(check_extraction_config(memory_extraction_config)),
+            },
             created_at=now,
             updated_at=now,
         )
@@ -234,6 +257,7 @@ class AsyncAgentMemory(ClientMemories, ClientLinks, ClientProfiles, ClientImages
         *,
         metadata: Mapping[str, Any] | None | NotSet = NOT_SET_MARKER,
         search_config: MemorySearchConfig | SearchPreset | None | NotSet = NOT_SET_MARKER,
+        memory_extraction_config: MemoryExtractionConfig | None | NotSet = NOT_SET_MARKER,
         user_id: OptionalId = NOT_SET_MARKER,
         agent_id: OptionalId = NOT_SET_MARKER,
     ) -> AsyncThread:
@@ -244,6 +268,8 @@ class AsyncAgentMemory(ClientMemories, ClientLinks, ClientProfiles, ClientImages
             metadata: New metadata as a whole; None clears it.
             search_config: What its searches and cards do with what they found; None: the
                 client's, whatever that is by then.
+            memory_extraction_config: How memories are drawn out of its messages, as a whole;
+                None: as the client says.
             user_id: The user it has to belong to (None: to none); omitted: not checked.
             agent_id: Likewise for the agent.
 
@@ -251,18 +277,28 @@ class AsyncAgentMemory(ClientMemories, ClientLinks, ClientProfiles, ClientImages
             NotFoundError: No such thread in that scope.
             ValidationError: Nothing to change, or an argument is not as described.
         """
-        if metadata is NOT_SET_MARKER and search_config is NOT_SET_MARKER:
-            msg = "nothing to change: give `metadata` or `search_config`"
+        given_values = (metadata, search_config, memory_extraction_config)
+        if all(value is NOT_SET_MARKER for value in given_values):
+            msg = (
+                "nothing to change: give `metadata`, `search_config` or `memory_extraction_config`"
+            )
             raise ValidationError(msg, argument="metadata")
         given = None if search_config is NOT_SET_MARKER else check_search_config(search_config)
+        extraction = (
+            NOT_SET_MARKER
+            if memory_extraction_config is NOT_SET_MARKER
+            else check_extraction_config(memory_extraction_config)
+        )
         present = await self._thread_record(thread_id, user_id, agent_id)
+        config = dict(present.config)
+        if search_config is not NOT_SET_MARKER:
+            config["search"] = to_stored(given)
+        if extraction is not NOT_SET_MARKER:
+            config.pop(THREAD_KEY, None)
+            config.update(stored_extraction(extraction))
         changes = ThreadChanges(
             metadata=NOT_SET_MARKER if metadata is NOT_SET_MARKER else checked_metadata(metadata),
-            config=(
-                NOT_SET_MARKER
-                if search_config is NOT_SET_MARKER
-                else {**present.config, "search": to_stored(given)}
-            ),
+            config=NOT_SET_MARKER if config == present.config else config,
         )
         record = await self._parts.store.update_thread(
             thread_id, changes, now=self._parts.clock.now()

@@ -6,7 +6,7 @@ retrieval, stores and below.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -36,6 +36,7 @@ from agentmemory.records import (
 from agentmemory.requests import (
     MAX_LIST_LIMIT,
     Deletion,
+    JobDraft,
     ListQuery,
     Page,
     RecordChanges,
@@ -88,7 +89,7 @@ async def add_memory(
     record = ScopedRecord(
         id=new_id() if memory_id is None else check_id(memory_id, argument="memory_id"),
         record_type=memory_type,
-        content=content,
+        content=parts.redacted(content),
         metadata=checked_metadata(metadata),
         stability=check_stability(stability),
         event_time=event_time,
@@ -170,6 +171,7 @@ async def update_record(
     ttl_anchor: Any = TimeToLiveAnchor.CREATED_AT,
     content_argument: str = "content",
     image: ImageContent | None = None,
+    jobs: Sequence[JobDraft] = (),
 ) -> ScopedRecord:
     """Change what is given of one record of a scope; a new content ends a mark for review."""
     if content is not NOT_SET_MARKER:
@@ -196,7 +198,7 @@ async def update_record(
             ttl_days, ttl_anchor, now=parts.clock.now(), event_time=event_time
         )
     changes = RecordChanges(
-        content=content,
+        content=content if content is NOT_SET_MARKER else parts.redacted(str(content)),
         metadata=NOT_SET_MARKER if metadata is NOT_SET_MARKER else checked_metadata(metadata),
         event_time=(
             NOT_SET_MARKER
@@ -209,7 +211,7 @@ async def update_record(
         review_reason=NOT_SET_MARKER if content is NOT_SET_MARKER else None,
     )
     await parts.ready()
-    return await parts.recorder.update(record_filter, changes, image=image)
+    return await parts.recorder.update(record_filter, changes, jobs=jobs, image=image)
 
 
 async def delete_record(

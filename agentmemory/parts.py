@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -23,8 +23,12 @@ from agentmemory.config import (
     SearchStrategy,
 )
 from agentmemory.context.card import CardBuilder
+from agentmemory.context.summarizer import Summarizer
 from agentmemory.errors import ClosedError, ConfigurationError, ValidationError
-from agentmemory.protocols import Clock, IEmbedder, MemoryStore, TokenCounter
+from agentmemory.extraction.service import Extraction
+from agentmemory.extraction_config import MemoryExtractionConfig, check_extraction_config
+from agentmemory.models.resolve import resolve_llm
+from agentmemory.protocols import Clock, IEmbedder, ILlm, MemoryStore, TokenCounter
 from agentmemory.retrieval.recorder import Recorder
 from agentmemory.retrieval.search import Searcher
 from agentmemory.retrieval.settings import (
@@ -63,6 +67,9 @@ class Parts:
         retention: How long records live; None for ever.
         image_limits: How large images may be; None for the defaults.
         search_config: What searches do with what they found; None for the defaults.
+        llm: The language model of extraction and summaries; None for neither.
+        extraction_config: How memories are drawn out of messages; None for the defaults.
+        redactor: Applied to every message and memory before it is stored; None for nothing.
     """
 
     def __init__(
@@ -76,7 +83,14 @@ class Parts:
         retention: MemoryRetentionConfig | None,
         image_limits: ImageInputLimitConfig | None = None,
         search_config: MemorySearchConfig | None,
+        llm: ILlm | str | None = None,
+        extraction_config: MemoryExtractionConfig | None = None,
+        redactor: Callable[[str], str] | None = None,
     ) -> None:
+        if redactor is not None and not callable(redactor):
+            msg = f"`redactor` is {redactor!r}; accepted: a function from text to text, or None"
+            raise ConfigurationError(msg)
+        self.redactor = redactor
         self.store = store
         self.retention = retention or MemoryRetentionConfig()
         self.image_limits = image_limits or ImageInputLimitConfig()
@@ -90,7 +104,25 @@ class Parts:
             store, self.vectorizer, token_counter=self.counter, clock=self.clock
         )
         self.recorder = Recorder(store, self.vectorizer, self.clock)
-        self.cards = CardBuilder(store, self.searcher, token_counter=self.counter, clock=self.clock)
+        language_model = resolve_llm(llm)
+        summarizer = Summarizer(store, counter=self.counter, clock=self.clock, llm=language_model)
+        self.extraction = Extraction(
+            store,
+            self.searcher,
+            self.vectorizer,
+            counter=self.counter,
+            clock=self.clock,
+            llm=language_model,
+            config=check_extraction_config(extraction_config),
+            summarize=None if language_model is None else summarizer.work,
+        )
+        self.cards = CardBuilder(
+            store,
+            self.searcher,
+            token_counter=self.counter,
+            clock=self.clock,
+            summarizer=summarizer,
+        )
         self._opening = anyio.Lock()
         self._open = False
         self._closed = False
@@ -131,6 +163,7 @@ class Parts:
             if not self._open:
                 await self.store.open()
                 self._open = True
+                await self.extraction.resume()
 
     def check_open(self) -> None:
         """Raise `ClosedError` after `close`."""
@@ -144,7 +177,24 @@ class Parts:
         async with self._opening:
             if self._open:
                 self._open = False
-                await self.store.close()
+                try:
+                    await self.extraction.worker.close()
+                finally:
+                    await self.store.close()
+
+    def redacted(self, text: str) -> str:
+        """Return what may be stored of a text.
+
+        Raises:
+            ConfigurationError: The redactor gave no text.
+        """
+        if self.redactor is None:
+            return text
+        kept: Any = self.redactor(text)
+        if not isinstance(kept, str) or not kept.strip():
+            msg = f"`redactor` gave {type(kept).__name__} {kept!r}; it has to return text"
+            raise ConfigurationError(msg)
+        return kept
 
 
 def resolve_embedder_option(

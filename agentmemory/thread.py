@@ -11,10 +11,11 @@ from typing import Any, Literal
 
 import anyio
 
-from agentmemory.checks import check_int
+from agentmemory.checks import check_int, check_number
 from agentmemory.config import MemorySearchConfig, SearchPreset, TimeToLiveAnchor
 from agentmemory.context.card import DEFAULT_FALLBACK_MESSAGES, CardOwner, CardRequest
 from agentmemory.context.summary import DEFAULT_SUMMARY_TOKENS
+from agentmemory.extraction_config import MemoryExtractionConfig, check_extraction_config
 from agentmemory.handles.thread_images import ThreadImages
 from agentmemory.handles.thread_links import ThreadLinks
 from agentmemory.handles.thread_memories import ThreadMemories
@@ -96,8 +97,9 @@ class AsyncThread(ThreadMemories, ThreadLinks, ThreadImages):
         ttl_anchor: TimeToLiveAnchor | Literal["created_at", "timestamp"] = (
             TimeToLiveAnchor.CREATED_AT
         ),
+        memory_extraction_config: MemoryExtractionConfig | None = None,
     ) -> list[str]:
-        """Append messages.
+        """Append messages, and have memories drawn out of them.
 
         Args:
             messages: OpenAI-style dicts (`role`, `content`, optional `name`, `timestamp`,
@@ -105,6 +107,8 @@ class AsyncThread(ThreadMemories, ThreadLinks, ThreadImages):
             ttl_days: Days, or a `timedelta`, until they disappear; None: as long as allowed;
                 default as the client's retention says.
             ttl_anchor: From when `ttl_days` counts: "created_at" or "timestamp".
+            memory_extraction_config: How memories are drawn out of these messages, over what
+                the thread says.
 
         Returns:
             The messages' ids in order.
@@ -113,14 +117,19 @@ class AsyncThread(ThreadMemories, ThreadLinks, ThreadImages):
             ValidationError: A message is malformed, or an id stands twice.
             ConflictError: An id is taken.
             NotFoundError: The thread was deleted.
+            WaitTimeoutError: Too much work is waiting, and the configuration makes that an
+                error; nothing was stored.
+            ModelError: Inline extraction failed; the messages are stored, and it is tried again
+                in the background.
         """
+        call = check_extraction_config(memory_extraction_config)
         checked = to_messages(messages)
         now = self._parts.clock.now()
         records = [
             ScopedRecord(
                 id=message.id or new_id(),
                 record_type="message",
-                content=message.content,
+                content=self._parts.redacted(message.content),
                 metadata=checked_metadata(message.metadata),
                 role=message.role,
                 actor=message.name,
@@ -137,7 +146,11 @@ class AsyncThread(ThreadMemories, ThreadLinks, ThreadImages):
             for message in checked
         ]
         await self._parts.ready()
-        stored = await self._parts.recorder.add_messages(self.thread_id, records)
+        extraction = self._parts.extraction
+        plan = extraction.plan(self._record, records, call)
+        await extraction.make_room(plan)
+        stored = await self._parts.recorder.add_messages(self.thread_id, records, jobs=plan.jobs)
+        await extraction.go_on(plan)
         return [record.id for record in stored]
 
     async def get_messages(
@@ -196,6 +209,9 @@ class AsyncThread(ThreadMemories, ThreadLinks, ThreadImages):
     ) -> Record:
         """Change what is given of a message of this thread.
 
+        A new text has its memories drawn out anew: those that came from the message alone go,
+        and summaries of it are written again.
+
         Args:
             message_id: The message.
             content: New text.
@@ -206,7 +222,10 @@ class AsyncThread(ThreadMemories, ThreadLinks, ThreadImages):
             NotFoundError: There is none with this id in this thread.
             ValidationError: Nothing to change, or an argument is not as described.
         """
-        return await update_record(
+        plan = None
+        if content is not NOT_SET_MARKER:
+            plan = self._parts.extraction.plan_edit(self._record, message_id)
+        record = await update_record(
             self._parts,
             message_id,
             argument="message_id",
@@ -215,7 +234,11 @@ class AsyncThread(ThreadMemories, ThreadLinks, ThreadImages):
             content=content,
             metadata=metadata,
             timestamp=timestamp,
+            jobs=() if plan is None else plan.jobs,
         )
+        if plan is not None:
+            await self._parts.extraction.go_on(plan)
+        return record
 
     async def delete_message(self, message_id: str) -> Deletion:
         """Delete a message of this thread.
@@ -327,6 +350,21 @@ class AsyncThread(ThreadMemories, ThreadLinks, ThreadImages):
         )
         await self._parts.ready()
         return await self._parts.searcher.search(request)
+
+    async def wait_for_memory_extraction(self, timeout: float | None = None) -> None:
+        """Wait until every message of this thread has been worked on, or was given up.
+
+        Args:
+            timeout: Most seconds to wait; None: no limit.
+
+        Raises:
+            WaitTimeoutError: Work is left after `timeout`; it goes on in the background.
+            ValidationError: `timeout` is no number of seconds.
+        """
+        if timeout is not None:
+            check_number(timeout, argument="timeout", minimum=0)
+        await self._parts.ready()
+        await self._parts.extraction.worker.wait(thread_id=self.thread_id, timeout=timeout)
 
     async def get_summary(
         self, *, except_last: int = 0, token_budget: int = DEFAULT_SUMMARY_TOKENS

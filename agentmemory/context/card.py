@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from agentmemory.checks import check_bool, check_int, check_text
+from agentmemory.context.summarizer import Summarizer
 from agentmemory.context.summary import DEFAULT_SUMMARY_TOKENS, transcript_summary
 from agentmemory.errors import ValidationError
 from agentmemory.protocols import Clock, MemoryStore, TokenCounter
@@ -205,6 +206,7 @@ class CardBuilder:
         searcher: Searches it.
         token_counter: Measures the card.
         clock: Tells what has expired.
+        summarizer: Makes summaries.
     """
 
     def __init__(
@@ -214,7 +216,9 @@ class CardBuilder:
         *,
         token_counter: TokenCounter,
         clock: Clock,
+        summarizer: Summarizer,
     ) -> None:
+        self._summarizer = summarizer
         self._store = store
         self._searcher = searcher
         self._counter = token_counter
@@ -253,6 +257,13 @@ class CardBuilder:
         self, owner: CardOwner, *, except_last: int = 0, token_budget: int = DEFAULT_SUMMARY_TOKENS
     ) -> Summary:
         """Return the summary of a thread, its last messages left out as asked."""
+        if self._summarizer.is_available:
+            return await self._summarizer.summary(
+                owner.thread_id,
+                owner.messages,
+                except_last=except_last,
+                token_budget=token_budget,
+            )
         latest = await self._latest(owner, 100 + except_last)
         _, visible = _split(latest, except_last)
         return transcript_summary(visible, token_budget=token_budget, counter=self._counter)

@@ -6,7 +6,7 @@ May import: the other modules of this room, protocols, errors.
 from __future__ import annotations
 
 from agentmemory.errors import ConfigurationError
-from agentmemory.protocols import IEmbedder
+from agentmemory.protocols import IEmbedder, ILlm
 
 
 def resolve_embedder(value: IEmbedder | str | None) -> IEmbedder | None:
@@ -39,4 +39,27 @@ def resolve_embedder(value: IEmbedder | str | None) -> IEmbedder | None:
     raise ConfigurationError(
         f"`embedder` must be an object with `embed` and `fingerprint`, a model name or None, "
         f"not {value!r}"
+    )
+
+
+def resolve_llm(value: ILlm | str | None) -> ILlm | None:
+    """Turn the `llm` argument of a client into a language model.
+
+    Args:
+        value: An object with the method of `ILlm`, which is returned as it is; `"provider/name"`
+            for one that is called over HTTP with the key in the environment; None for none.
+
+    Raises:
+        ConfigurationError: It is none of these, or a key is missing.
+    """
+    if value is None:
+        return None
+    if isinstance(value, str):
+        from agentmemory.models.llm import Llm
+
+        return Llm(value)
+    if isinstance(value, ILlm):
+        return value
+    raise ConfigurationError(
+        f"`llm` must be an object with `generate`, a model name or None, not {value!r}"
     )

@@ -22,6 +22,7 @@ from agentmemory.config import (
     SearchStrategy,
     TimeToLiveAnchor,
 )
+from agentmemory.extraction_config import MemoryExtractionConfig
 from agentmemory.protocols import Clock, IEmbedder, ILlm, MemoryStore, TokenCounter
 from agentmemory.records import (
     ImageMimeType,
@@ -35,7 +36,7 @@ from agentmemory.records import (
     ThreadRecord,
     Tier,
 )
-from agentmemory.requests import Deletion, ForgetReceipt, Page, StoreStats
+from agentmemory.requests import Deletion, ForgetReceipt, Job, Page, StoreStats
 from agentmemory.results import SearchResult
 from agentmemory.retrieval.request import DEFAULT_MAX_LINKED_RESULTS
 from agentmemory.scope import NOT_SET_MARKER, NotSet, OptionalFlag, OptionalId, Scope
@@ -69,6 +70,14 @@ class AgentMemory:
         search_config: What searches and cards do with what they found; new threads store it.
         pruner_llm: A language model that removes results of no use; short for a
             `PruningMemorySearchConfig` in FAST mode, and not together with `search_config`.
+        llm: An `ILlm` or a model name such as "openai/gpt-5-mini" that draws memories out of
+            messages and writes summaries. None: standing instructions and preferences of users
+            are found by their phrases, and transcripts stand in for summaries.
+        memory_extraction_config: How memories are drawn out of messages; default
+            `MemoryExtractionConfig()`.
+        redactor: Applied to the text of every message and memory before it is stored, such as
+            `agentmemory.redact_secrets`; default none. Extracted memories are always cleared of
+            keys, tokens and payment cards.
         image_input_limit_config: How large images may be; default 10 MiB and 100 megapixels.
         token_counter: Measures texts for budgets; default tiktoken if its encoding is at hand,
             else an estimate.
@@ -93,6 +102,9 @@ class AgentMemory:
         image_input_limit_config: ImageInputLimitConfig | None = None,
         search_config: MemorySearchConfig | SearchPreset | None = None,
         pruner_llm: ILlm | None = None,
+        llm: ILlm | str | None = None,
+        memory_extraction_config: MemoryExtractionConfig | None = None,
+        redactor: Callable[[str], str] | None = None,
         token_counter: TokenCounter | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -107,6 +119,9 @@ class AgentMemory:
             image_input_limit_config=image_input_limit_config,
             search_config=search_config,
             pruner_llm=pruner_llm,
+            llm=llm,
+            memory_extraction_config=memory_extraction_config,
+            redactor=redactor,
             token_counter=token_counter,
             clock=clock,
         )
@@ -142,6 +157,7 @@ class AgentMemory:
         user_id: str | None = None,
         agent_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        memory_extraction_config: MemoryExtractionConfig | None = None,
         search_config: MemorySearchConfig | SearchPreset | None = None,
         context_card_type_search_concurrency: int = DEFAULT_TYPE_SEARCH_CONCURRENCY,
     ) -> Thread:
@@ -152,6 +168,8 @@ class AgentMemory:
             user_id: The user it belongs to; default none.
             agent_id: The agent it belongs to; default none.
             metadata: JSON-like values of the caller's own.
+            memory_extraction_config: How memories are drawn out of its messages, over what the
+                client says; stored with the thread.
             search_config: What its searches and cards do with what they found; stored with the
                 thread but for live objects. Default the client's.
             context_card_type_search_concurrency: How many searches of a context card run at
@@ -169,6 +187,7 @@ class AgentMemory:
                 user_id=user_id,
                 agent_id=agent_id,
                 metadata=metadata,
+                memory_extraction_config=memory_extraction_config,
                 search_config=search_config,
                 context_card_type_search_concurrency=context_card_type_search_concurrency,
             ),
@@ -216,6 +235,7 @@ class AgentMemory:
         *,
         metadata: Mapping[str, Any] | None | NotSet = NOT_SET_MARKER,
         search_config: MemorySearchConfig | SearchPreset | None | NotSet = NOT_SET_MARKER,
+        memory_extraction_config: MemoryExtractionConfig | None | NotSet = NOT_SET_MARKER,
         user_id: OptionalId = NOT_SET_MARKER,
         agent_id: OptionalId = NOT_SET_MARKER,
     ) -> Thread:
@@ -226,6 +246,8 @@ class AgentMemory:
             metadata: New metadata as a whole; None clears it.
             search_config: What its searches and cards do with what they found; None: the
                 client's, whatever that is by then.
+            memory_extraction_config: How memories are drawn out of its messages, as a whole;
+                None: as the client says.
             user_id: The user it has to belong to (None: to none); omitted: not checked.
             agent_id: Likewise for the agent.
 
@@ -240,6 +262,7 @@ class AgentMemory:
                 thread_id,
                 metadata=metadata,
                 search_config=search_config,
+                memory_extraction_config=memory_extraction_config,
                 user_id=user_id,
                 agent_id=agent_id,
             ),
@@ -1197,3 +1220,27 @@ class AgentMemory:
             order=order,
             descending=descending,
         )
+
+    def wait_for_memory_extraction(self, timeout: float | None = None) -> None:
+        """Wait until every message added so far has been worked on, or was given up.
+
+        Args:
+            timeout: Most seconds to wait; None: no limit.
+
+        Raises:
+            WaitTimeoutError: Work is left after `timeout`; it goes on in the background.
+            ValidationError: `timeout` is no number of seconds.
+        """
+        self._bridge.call(self._async.wait_for_memory_extraction, timeout)
+
+    def list_failed(self, *, limit: int = 100) -> list[Job]:
+        """Return the work that was given up, oldest first, each with its `last_error`.
+
+        Args:
+            limit: Most of them, 1 to 1000.
+        """
+        return self._bridge.call(self._async.list_failed, limit=limit)
+
+    def retry_failed(self) -> int:
+        """Try again all work that was given up, and return how much that is."""
+        return self._bridge.call(self._async.retry_failed)

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from agentmemory.config import MemorySearchConfig, SearchPreset, TimeToLiveAnchor
 from agentmemory.context.card import DEFAULT_FALLBACK_MESSAGES
 from agentmemory.context.summary import DEFAULT_SUMMARY_TOKENS
+from agentmemory.extraction_config import MemoryExtractionConfig
 from agentmemory.messages import Message
 from agentmemory.records import (
     ImageMimeType,
@@ -57,8 +58,9 @@ class Thread:
         ttl_days: float | timedelta | None | NotSet = NOT_SET_MARKER,
         ttl_anchor: TimeToLiveAnchor
         | Literal["created_at", "timestamp"] = TimeToLiveAnchor.CREATED_AT,
+        memory_extraction_config: MemoryExtractionConfig | None = None,
     ) -> list[str]:
-        """Append messages.
+        """Append messages, and have memories drawn out of them.
 
         Args:
             messages: OpenAI-style dicts (`role`, `content`, optional `name`, `timestamp`,
@@ -66,6 +68,8 @@ class Thread:
             ttl_days: Days, or a `timedelta`, until they disappear; None: as long as allowed;
                 default as the client's retention says.
             ttl_anchor: From when `ttl_days` counts: "created_at" or "timestamp".
+            memory_extraction_config: How memories are drawn out of these messages, over what
+                the thread says.
 
         Returns:
             The messages' ids in order.
@@ -74,9 +78,17 @@ class Thread:
             ValidationError: A message is malformed, or an id stands twice.
             ConflictError: An id is taken.
             NotFoundError: The thread was deleted.
+            WaitTimeoutError: Too much work is waiting, and the configuration makes that an
+                error; nothing was stored.
+            ModelError: Inline extraction failed; the messages are stored, and it is tried again
+                in the background.
         """
         return self._bridge.call(
-            self._async.add_messages, messages, ttl_days=ttl_days, ttl_anchor=ttl_anchor
+            self._async.add_messages,
+            messages,
+            ttl_days=ttl_days,
+            ttl_anchor=ttl_anchor,
+            memory_extraction_config=memory_extraction_config,
         )
 
     def get_messages(
@@ -123,6 +135,9 @@ class Thread:
         timestamp: datetime | str | None | NotSet = NOT_SET_MARKER,
     ) -> Record:
         """Change what is given of a message of this thread.
+
+        A new text has its memories drawn out anew: those that came from the message alone go,
+        and summaries of it are written again.
 
         Args:
             message_id: The message.
@@ -237,6 +252,18 @@ class Thread:
             search_config=search_config,
             trace=trace,
         )
+
+    def wait_for_memory_extraction(self, timeout: float | None = None) -> None:
+        """Wait until every message of this thread has been worked on, or was given up.
+
+        Args:
+            timeout: Most seconds to wait; None: no limit.
+
+        Raises:
+            WaitTimeoutError: Work is left after `timeout`; it goes on in the background.
+            ValidationError: `timeout` is no number of seconds.
+        """
+        self._bridge.call(self._async.wait_for_memory_extraction, timeout)
 
     def get_summary(
         self, *, except_last: int = 0, token_budget: int = DEFAULT_SUMMARY_TOKENS

@@ -1,6 +1,7 @@
 """Secrets in text: keys, tokens and payment cards are blacked out before text is remembered.
 
-Neighbouring characters do not matter, so that a key right after 密码是 is found as well. Pure.
+Neighbouring characters do not matter, so that a key right after 密码是 is found as well. Pure;
+imports nothing of the package.
 """
 
 from __future__ import annotations

@@ -54,7 +54,9 @@ def test_a_conversation_is_stored_searched_and_shown(path: Path) -> None:
         assert "vegetarian" in thread.get_context_card(query="vegetarian").content
         assert isinstance(memory.store, Store)
         assert memory.store.get(ids[0]).content == "I am vegetarian."
-        assert [hit.id for hit in memory.store.search("vegetarian")] == ids
+        assert [
+            hit.id for hit in memory.store.search("vegetarian", record_types=["message"])
+        ] == ids
     with lexical(path) as memory:
         again = memory.get_thread("t1", user_id="u1")
         assert [message.content for message in again.get_messages().items] == ["I am vegetarian."]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from agentmemory.errors import ConflictError, LeaseLostError, NotFoundError
-from agentmemory.records import RecordRelation, Tier
+from agentmemory.records import RecordRelation, Tier, new_id
 from agentmemory.requests import Deletion, Job, JobOutcome, JobState, RecordFilter
 from agentmemory.scope import ScopeFilter
 from agentmemory.stores.sqlite.deletes import retire_derived
@@ -34,6 +34,15 @@ _COLUMNS: Final = (
     "id, kind, thread_id, payload, state, attempts, run_after, lease_owner, lease_until, "
     "last_error, created_at"
 )
+
+
+_OF_KINDS: Final = "(? IS NULL OR j.kind IN (SELECT value FROM json_each(?)))"
+
+
+def _kinds(kinds: Sequence[str] | None) -> tuple[str | None, str | None]:
+    """Return the values that `_OF_KINDS` binds."""
+    listed = None if kinds is None else dump_json(list(kinds))
+    return listed, listed
 
 
 def _job_from_row(row: Sequence[Any]) -> Job:
@@ -63,6 +72,7 @@ def claim(
     limit: int,
     lease_until: datetime,
     now: datetime,
+    kinds: Sequence[str] | None,
 ) -> tuple[Job, ...]:
     """Lease the oldest jobs that are due, at most the first open one of each thread."""
     at = to_micros(now)
@@ -71,11 +81,11 @@ def claim(
         f"UPDATE {t.job} SET state = 'leased', lease_owner = ?, lease_until = ?, "
         f"attempts = attempts + 1, updated_at = ? WHERE seq IN (SELECT j.seq FROM {t.job} j "
         f"WHERE ((j.state = 'ready' AND j.run_after <= ?) "
-        f"OR (j.state = 'leased' AND j.lease_until <= ?)) "
+        f"OR (j.state = 'leased' AND j.lease_until <= ?)) AND {_OF_KINDS} "
         f"AND NOT EXISTS (SELECT 1 FROM {t.job} e WHERE e.thread_id = j.thread_id "
-        f"AND e.seq < j.seq AND e.state <> 'dead') ORDER BY j.seq LIMIT ?) "
+        f"AND e.seq < j.seq AND e.state IN ('ready', 'leased')) ORDER BY j.seq LIMIT ?) "
         f"RETURNING {_COLUMNS}, seq",
-        (owner, to_micros(lease_until), at, at, at, limit),
+        (owner, to_micros(lease_until), at, at, at, *_kinds(kinds), limit),
     )
     return tuple(_job_from_row(row) for row in sorted(rows, key=lambda row: row[-1]))
 
@@ -101,6 +111,7 @@ def complete(
     now: datetime,
 ) -> Deletion:
     """Store what a job brought and take the job away; return what it retired."""
+    thread_id = fetch_value(connection, f"SELECT thread_id FROM {t.job} WHERE id = ?", (job_id,))
     connection.execute(
         f"DELETE FROM {t.job} WHERE id = ? AND lease_owner = ? AND state = 'leased'",
         (job_id, owner),
@@ -124,7 +135,26 @@ def complete(
     _insert_links(connection, t, outcome.links, now)
     for record_id, message_ids in outcome.more_sources.items():
         _add_sources(connection, t, record_id, message_ids)
+    if outcome.held is not None:
+        _hold(connection, t, thread_id, outcome.held, now)
     return retired
+
+
+def _hold(
+    connection: apsw.Connection,
+    t: Tables,
+    thread_id: str | None,
+    message_ids: Sequence[str],
+    now: datetime,
+) -> None:
+    connection.execute(f"DELETE FROM {t.job} WHERE thread_id IS ? AND state = 'held'", (thread_id,))
+    if message_ids:
+        at = to_micros(now)
+        connection.execute(
+            f"INSERT INTO {t.job} (id, kind, thread_id, payload, state, attempts, run_after, "
+            f"created_at, updated_at) VALUES (?, 'held', ?, ?, 'held', 0, ?, ?, ?)",
+            (new_id(), thread_id, dump_json({"messages": list(message_ids)}), at, at, at),
+        )
 
 
 def _insert_links(
@@ -211,7 +241,12 @@ def list_jobs(
 
 
 def open_jobs(
-    connection: apsw.Connection, t: Tables, *, thread_id: str | None, until_seq: int | None
+    connection: apsw.Connection,
+    t: Tables,
+    *,
+    thread_id: str | None,
+    until_seq: int | None,
+    kinds: Sequence[str] | None,
 ) -> tuple[int, int]:
     """Return how many jobs are not done yet, and the number of the newest job ever stored.
 
@@ -219,20 +254,24 @@ def open_jobs(
     """
     count = fetch_value(
         connection,
-        f"SELECT count(*) FROM {t.job} WHERE state <> 'dead' "
-        f"AND (?1 IS NULL OR thread_id = ?1) AND (?2 IS NULL OR seq <= ?2)",
-        (thread_id, until_seq),
+        f"SELECT count(*) FROM {t.job} j WHERE j.state IN ('ready', 'leased') "
+        f"AND (? IS NULL OR j.thread_id = ?) AND (? IS NULL OR j.seq <= ?) AND {_OF_KINDS}",
+        (thread_id, thread_id, until_seq, until_seq, *_kinds(kinds)),
     )
     newest = fetch_value(connection, f"SELECT coalesce(max(seq), 0) FROM {t.job}")
     return int(count), int(newest)
 
 
-def next_at(connection: apsw.Connection, t: Tables) -> datetime | None:
+def next_at(
+    connection: apsw.Connection, t: Tables, *, kinds: Sequence[str] | None
+) -> datetime | None:
     """Return when the next job is due or the next lease runs out."""
     value = fetch_value(
         connection,
         f"SELECT min(CASE j.state WHEN 'leased' THEN j.lease_until ELSE j.run_after END) "
-        f"FROM {t.job} j WHERE j.state <> 'dead' AND NOT EXISTS (SELECT 1 FROM {t.job} e "
-        f"WHERE e.thread_id = j.thread_id AND e.seq < j.seq AND e.state <> 'dead')",
+        f"FROM {t.job} j WHERE j.state IN ('ready', 'leased') AND {_OF_KINDS} "
+        f"AND NOT EXISTS (SELECT 1 FROM {t.job} e WHERE e.thread_id = j.thread_id "
+        f"AND e.seq < j.seq AND e.state IN ('ready', 'leased'))",
+        _kinds(kinds),
     )
     return from_micros(value)

@@ -28,12 +28,24 @@ class SqliteOutbox:
     _t: Tables
 
     async def claim_jobs(
-        self, *, owner: str, limit: int, lease_until: datetime, now: datetime
+        self,
+        *,
+        owner: str,
+        limit: int,
+        lease_until: datetime,
+        now: datetime,
+        kinds: Sequence[str] | None = None,
     ) -> tuple[Job, ...]:
         """Lease the oldest jobs that are due, at most the first open one of each thread."""
         return await self._engine.write(
             lambda c: jobs.claim(
-                c, self._t, owner=owner, limit=limit, lease_until=lease_until, now=now
+                c,
+                self._t,
+                owner=owner,
+                limit=limit,
+                lease_until=lease_until,
+                now=now,
+                kinds=kinds,
             )
         )
 
@@ -80,16 +92,22 @@ class SqliteOutbox:
         )
 
     async def open_jobs(
-        self, *, thread_id: str | None = None, until_seq: int | None = None
+        self,
+        *,
+        thread_id: str | None = None,
+        until_seq: int | None = None,
+        kinds: Sequence[str] | None = None,
     ) -> tuple[int, int]:
-        """Return how many jobs are not done yet (dead ones aside), and the newest job's number."""
+        """Return how many jobs are ready or leased, and the newest job's number."""
         return await self._engine.read(
-            lambda c: jobs.open_jobs(c, self._t, thread_id=thread_id, until_seq=until_seq)
+            lambda c: jobs.open_jobs(
+                c, self._t, thread_id=thread_id, until_seq=until_seq, kinds=kinds
+            )
         )
 
-    async def next_job_at(self) -> datetime | None:
+    async def next_job_at(self, *, kinds: Sequence[str] | None = None) -> datetime | None:
         """Return when the next job is due or the next lease runs out; None without open jobs."""
-        return await self._engine.read(lambda c: jobs.next_at(c, self._t))
+        return await self._engine.read(lambda c: jobs.next_at(c, self._t, kinds=kinds))
 
     async def get_summary(
         self, thread_id: str, *, before_seq: int | None = None

@@ -279,3 +279,36 @@ async def test_a_thread_keeps_a_bounded_number_of_summaries(store):
         revision = (await store.put_summary(summary(place), expected_revision=revision)).revision
     assert await store.get_summary("t1", before_seq=9) is None
     assert (await store.get_summary("t1", before_seq=11)).covers_seq == 10
+
+
+async def test_held_messages_are_a_note_that_the_next_job_of_the_thread_replaces(store):
+    await store.add_records([record("m1")], jobs=[draft("a"), draft("b")])
+    await claim(store)
+    await store.complete_job("a", JobOutcome(held=("m1",)), owner="w", now=NOW)
+    (held,) = await store.list_jobs(thread_id="t1", states=[JobState.HELD])
+    assert held.payload == {"messages": ["m1"]}
+    assert await store.open_jobs() == (1, 3)
+    assert [job.id for job in await claim(store)] == ["b"]
+    await store.complete_job("b", JobOutcome(held=()), owner="w", now=NOW)
+    assert await store.list_jobs(states=list(JobState)) == ()
+    assert await store.next_job_at() is None
+
+
+async def test_jobs_of_other_kinds_are_left_alone_and_hold_their_thread_back(store):
+    await store.add_records(
+        [record("m1")],
+        jobs=[
+            JobDraft(id="a", kind="other", thread_id="t1"),
+            draft("b"),
+            draft("c", "t2"),
+            JobDraft(id="d", kind="other", thread_id="t2"),
+        ],
+    )
+    mine = await store.claim_jobs(
+        owner="w", limit=10, lease_until=LATER, now=NOW, kinds=["extract"]
+    )
+    assert [job.id for job in mine] == ["c"]
+    assert (await store.open_jobs(kinds=["extract"]))[0] == 2
+    assert (await store.open_jobs())[0] == 4
+    assert await store.next_job_at(kinds=["extract"]) == LATER
+    assert await store.next_job_at(kinds=["nothing"]) is None

@@ -259,7 +259,8 @@ class VectorIndex:
         self._alive = _resized(self._alive, size)
         if self._binary:
             codes = np.zeros((-(-self._dimension // 64), size), dtype=np.uint64)
-            codes[:, : self._count] = self._codes[:, : self._count]
+            if self._count:
+                codes[:, : self._count] = self._codes[:, : self._count]
             self._codes = codes
         else:
             floats = np.zeros((size, self._dimension), dtype=np.float32)

@@ -29,7 +29,7 @@ class Priors:
     """
 
     actor: float = 0.4
-    role: float = 0.3
+    role: float = 0.35
     scope: float = 0.1
 
     def __post_init__(self) -> None:
@@ -78,7 +78,7 @@ class ScoreFusion:
         priors: What is added beside the two scores.
     """
 
-    lexical_weight: float = 0.5
+    lexical_weight: float = 0.45
     priors: Priors = DEFAULT_PRIORS
 
     def __post_init__(self) -> None:
@@ -126,7 +126,7 @@ class ReciprocalRankFusion:
 
     k: int = 60
     lexical_weight: float = 0.5
-    priors: Priors = Priors(actor=0.0, role=0.0, scope=0.1)
+    priors: Priors = DEFAULT_PRIORS
 
     def __post_init__(self) -> None:
         check_int(self.k, argument="k", minimum=1)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from agentmemory.requests import FloatVector
 
-CONTEXT_CHARS: Final = 200
+CONTEXT_CHARS: Final = 100
 """How much of the end of the turn before a message is embedded with it."""
 
 EMBED_DEADLINE_S: Final = 60.0

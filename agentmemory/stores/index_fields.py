@@ -28,10 +28,10 @@ class FieldWeights:
     """What one occurrence of a word is worth by the field it stands in."""
 
     content: float = 1.0
-    previous: float = 0.5
-    following: float = 0.2
-    date: float = 1.0
-    metadata: float = 0.5
+    previous: float = 0.6
+    following: float = 0.25
+    date: float = 1.5
+    metadata: float = 0.7
     actor: float = 0.0
 
 

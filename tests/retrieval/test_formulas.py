@@ -177,7 +177,7 @@ def test_score_fusion_with_one_arm_uses_that_arm_alone() -> None:
 
 
 def test_priors_by_hand() -> None:
-    """The user's own words get 0.3, a named speaker 0.4, a preferred scope 0.1 each, of 2.0."""
+    """The user's own words get 0.35, a named speaker 0.4, a preferred scope 0.1 each, of 2.05."""
     candidate = Candidate(
         record=record("a", record_type="message", role="user", actor="Mira"),
         lexical=1.0,
@@ -185,7 +185,7 @@ def test_priors_by_hand() -> None:
         scope_matches=2,
     )
     (fused,) = ScoreFusion().fuse([candidate])
-    assert fused.score == pytest.approx((1.0 + 0.4 + 0.3 + 0.2) / 2.0)
+    assert fused.score == pytest.approx((1.0 + 0.4 + 0.35 + 0.2) / 2.05)
     assert "Mira" in fused.reason
 
 

@@ -8,6 +8,7 @@
     ├── ValidationError (ValueError)         a bad argument; `.argument` names it
     │   ├── ScopeError                       a scope is missing, ambiguous or refused
     │   └── FilterError                      a metadata filter that has no meaning
+    ├── LayerBudgetError                     CRITICAL memories cost more than their share
     ├── NotFoundError (LookupError)          no such thing in the scope that was given
     ├── ConflictError                        an id that is taken
     │   ├── StaleReadError                   somebody else wrote between read and write
@@ -114,6 +115,12 @@ class LeaseLostError(ConflictError):
     """A job's lease ran out and another worker took it over; its work counts, not this one's."""
 
     code = "lease_lost"
+
+
+class LayerBudgetError(AgentMemoryError):
+    """CRITICAL memories cost more than their share, and the caller chose to be told."""
+
+    code = "layer_budget"
 
 
 class ClosedError(AgentMemoryError, RuntimeError):

@@ -98,13 +98,16 @@ class Parts:
         self.search_config = search_config
         self.clock: Clock = clock or SystemClock()
         self.counter: TokenCounter = token_counter or default_token_counter()
+        language_model = resolve_llm(llm)
         model = resolve_embedder_option(embedder, self.strategy)
+        self._made_here = [
+            part for part, given in ((model, embedder), (language_model, llm)) if part is not given
+        ]
         self.vectorizer = Vectorizer(model, store)
         self.searcher = Searcher(
             store, self.vectorizer, token_counter=self.counter, clock=self.clock
         )
         self.recorder = Recorder(store, self.vectorizer, self.clock)
-        language_model = resolve_llm(llm)
         summarizer = Summarizer(store, counter=self.counter, clock=self.clock, llm=language_model)
         self.extraction = Extraction(
             store,
@@ -181,6 +184,10 @@ class Parts:
                     await self.extraction.worker.close()
                 finally:
                     await self.store.close()
+                    for part in self._made_here:
+                        release = getattr(part, "aclose", None)
+                        if release is not None:
+                            await release()
 
     def redacted(self, text: str) -> str:
         """Return what may be stored of a text.

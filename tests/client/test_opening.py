@@ -7,7 +7,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from agentmemory import SchemaPolicy, StoreError
+from agentmemory import AsyncAgentMemory, SchemaPolicy, StoreError, models
+from agentmemory.testing import HashEmbedder
 from tests.client.conftest import lexical
 
 
@@ -53,3 +54,23 @@ async def test_each_policy_does_what_it_says(path: Path) -> None:
         assert (await memory.stats()).records == {}
     async with lexical(path, memory_store_id="other") as memory:
         assert (await memory.stats()).records == {"memory": 1}
+
+
+async def test_an_embedder_made_from_a_name_is_closed_with_the_client_and_a_given_one_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Closable(HashEmbedder):
+        closed = 0
+
+        async def aclose(self) -> None:
+            """Count."""
+            self.closed += 1
+
+    own, given = Closable(), Closable()
+    monkeypatch.setattr(
+        models, "resolve_embedder", lambda value: own if value == "some/model" else value
+    )
+    for embedder in ("some/model", given):
+        async with AsyncAgentMemory(":memory:", embedder=embedder) as memory:
+            await memory.add_memory("Plum jam.", user_id="u1")
+    assert (own.closed, given.closed) == (1, 0)

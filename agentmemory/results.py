@@ -6,6 +6,7 @@ so that a parser reads back whatever was stored.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
@@ -83,11 +84,18 @@ class SearchResultFormatConfig:
 
     def over(self, base: SearchResultFormatConfig) -> SearchResultFormatConfig:
         """Fill what this configuration leaves out from another."""
-        values = {}
-        for option in fields(self):
-            own = getattr(self, option.name)
-            values[option.name] = getattr(base, option.name) if own is NOT_SET_MARKER else own
-        return SearchResultFormatConfig(**values)
+        return _filled(self, base)
+
+
+@functools.lru_cache(maxsize=256)
+def _filled(
+    config: SearchResultFormatConfig, base: SearchResultFormatConfig
+) -> SearchResultFormatConfig:
+    values = {}
+    for option in fields(config):
+        own = getattr(config, option.name)
+        values[option.name] = getattr(base, option.name) if own is NOT_SET_MARKER else own
+    return SearchResultFormatConfig(**values)
 
 
 DEFAULT_FORMAT: Final = SearchResultFormatConfig(

@@ -8,9 +8,12 @@ does not age follows its advice and that of module 20.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Final
 
 from agentmemory.config import DecayConfig
 from agentmemory.records import Layer, Record, Stability
+
+_DAY: Final = timedelta(days=1)
 
 
 def freshness(age: timedelta, *, half_life: timedelta, shape: str = "exponential") -> float:
@@ -52,7 +55,7 @@ def decayed(
         age = now - record.effective_time
         half_life = config.half_life_of(record.record_type)
         fresh = freshness(age, half_life=half_life, shape=config.shape)
-        days = max(age / timedelta(days=1), 0.0)
+        days = max(age / _DAY, 0.0)
         why = f"{days:.1f} days old, freshness {fresh:.3f}"
     if config.combine == "multiply":
         return relevance * fresh, why

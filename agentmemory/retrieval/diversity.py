@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -67,16 +68,33 @@ def near_duplicates(
         similarity: Cosines between all of them, in the same order.
         threshold: Cosine from which two results are the same.
     """
-    plain = [" ".join(text.casefold().split()) for text in texts]
+    import numpy as np
+
+    near: dict[int, list[int]] = {}
+    for earlier, later in np.argwhere(np.triu(similarity >= threshold, k=1)).tolist():
+        near.setdefault(later, []).append(earlier)
     groups: dict[int, list[int]] = {}
-    for place in range(len(texts)):
-        for kept, others in groups.items():
-            if plain[kept] == plain[place] or similarity[kept, place] >= threshold:
-                others.append(place)
-                break
-        else:
+    for place, twin in enumerate(_first_equal(texts)):
+        leader = min([twin, *(other for other in near.get(place, ()) if other in groups)])
+        if leader == place:
             groups[place] = []
+        else:
+            groups[leader].append(place)
     return groups
+
+
+def _first_equal(texts: Sequence[str]) -> list[int]:
+    """Return for each text the place of the first that is equal but for white space and case."""
+    # Few texts begin alike; only those are worth the comparison as a whole.
+    openings = [" ".join(text.split(None, 2)[:2]).casefold() for text in texts]
+    shared = Counter(openings)
+    by_text: dict[str, int] = {}
+    return [
+        place
+        if shared[opening] == 1
+        else by_text.setdefault(" ".join(text.casefold().split()), place)
+        for place, (text, opening) in enumerate(zip(texts, openings, strict=True))
+    ]
 
 
 def similarities(vectors: Sequence[FloatVector | None]) -> npt.NDArray[np.float32]:

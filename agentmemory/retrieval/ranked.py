@@ -32,8 +32,12 @@ class Ranked:
 
     def after(self, trace: StageTrace) -> Ranked:
         """Return the same candidate after one more stage, with the stage's score if it has one."""
-        score = self.score if trace.score is None else trace.score
-        return replace(self, score=score, stages=(*self.stages, trace))
+        return Ranked(
+            candidate=self.candidate,
+            score=self.score if trace.score is None else trace.score,
+            stages=(*self.stages, trace),
+            notes=self.notes,
+        )
 
     def noting(self, note: str) -> Ranked:
         """Return the same candidate with one more note."""

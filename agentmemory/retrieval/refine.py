@@ -233,6 +233,8 @@ def scaled(items: Sequence[Ranked]) -> list[float]:
     to their best, as `(1 + n * share) / (n + 1)`. What a reranker did not score stands below the
     worst that it did.
     """
+    if all(len(item.stages) < 2 for item in items):
+        return [item.score for item in items]
     given = [_reranked_score(item) for item in items]
     known = [score for score in given if score is not None]
     if not known:
@@ -261,7 +263,7 @@ def _reranked_score(item: Ranked) -> float | None:
 
 def without_duration(stage: StageTrace) -> StageTrace:
     """Leave the duration out of a trace."""
-    return replace(stage, duration_s=None)
+    return StageTrace(stage=stage.stage, rank=stage.rank, score=stage.score, reason=stage.reason)
 
 
 def with_timings_hidden(items: Sequence[Ranked]) -> list[Ranked]:

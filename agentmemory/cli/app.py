@@ -151,6 +151,7 @@ def search(
         record_types=types or None,
         include_invalid=not valid_only,
         max_results=limit,
+        trace=explain,
     )
     results = _work(screen, lambda progress: work.search(options, model, wish, progress))
     if as_json:

@@ -133,7 +133,8 @@ def _meaning(explain: Explanation) -> str:
 def _stage(stage: StageTrace) -> str:
     where = "" if stage.rank is None else f"place {stage.rank}, "
     score = "" if stage.score is None else f"score {stage.score:.3f}: "
-    return harmless_line(f"{where}{score}{stage.reason}")
+    took = "" if stage.duration_s is None else f" ({stage.duration_s * 1000:.1f} ms)"
+    return harmless_line(f"{where}{score}{stage.reason}{took}")
 
 
 def in_brief(explain: Explanation) -> str:

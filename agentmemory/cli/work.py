@@ -44,6 +44,7 @@ class SearchWish:
         record_types: Only these types; None for all.
         include_invalid: Whether replaced records are found.
         max_results: Most results.
+        trace: Whether the results tell how long each stage took.
     """
 
     query: str
@@ -53,6 +54,7 @@ class SearchWish:
     record_types: Sequence[str] | None = None
     include_invalid: bool = True
     max_results: int = 10
+    trace: bool = False
 
 
 async def search(
@@ -72,6 +74,7 @@ async def search(
             record_types=check_record_types(wish.record_types),
             include_invalid_results=wish.include_invalid,
             max_results=wish.max_results,
+            trace=wish.trace,
         )
 
 

@@ -78,7 +78,7 @@ class Searcher:
                     prepared,
                     StageTrace(stage="query", reason="made ready", duration_s=between - started),
                     StageTrace(
-                        stage="candidates",
+                        stage="retrieve",
                         reason=f"{len(found)} brought by both arms",
                         duration_s=time.perf_counter() - between,
                     ),

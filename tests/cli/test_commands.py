@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -205,6 +206,7 @@ def test_explain_says_of_each_stage_what_it_did(cli: CommandLine) -> None:
     assert "words     no word of the query in it, nor in the turns beside it" in out
     assert "meaning   place 1 of the nearest by vector (cosine " in out
     assert "fusion    place 1, score " in out
+    assert re.search(r"retrieve  \d+ brought by both arms \(\d+\.\d ms\)", out)
     assert "distance  0." in out
     assert "id        demo-session-2-13" in out
     words = cli.works("search", "cake", "--user", "maya", "--explain", "--embedder", "none").out

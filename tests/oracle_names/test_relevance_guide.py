@@ -67,7 +67,7 @@ def judged(request: FakeRequest) -> str:
 
 def run(program: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-X", "dev", str(program)],
+        [sys.executable, str(program)],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
@@ -88,7 +88,9 @@ async def test_the_guide_to_search_relevance_runs(tmp_path: Path) -> None:
                 database, embedder=embedder, memory_store_id="T_SEARCH_RESULTS"
             ) as memory,
         ):
-            await memory.add_memory("The service uses PostgreSQL.", user_id="user_123")
+            await memory.add_memory(
+                "The database that the service does use is PostgreSQL.", user_id="user_123"
+            )
             await memory.add_memory("Which database? Ask Mira.", user_id="user_123")
             for number in range(10):
                 await memory.add_memory(
@@ -102,9 +104,12 @@ async def test_the_guide_to_search_relevance_runs(tmp_path: Path) -> None:
     assert report["notes"] == []
     assert report["stages"] == ["fusion", "rerank", "budget"]
     assert len(report["results"]) == 5
-    assert "The service uses PostgreSQL." in report["results"]
+    assert "The database that the service does use is PostgreSQL." in report["results"]
     assert report["larger"] == report["results"]
-    assert {"The service uses PostgreSQL.", "Which database? Ask Mira."} <= set(report["pruned"])
+    assert {
+        "The database that the service does use is PostgreSQL.",
+        "Which database? Ask Mira.",
+    } <= set(report["pruned"])
     assert len(report["pruned"]) < 12
     assert len(report["extended"]) <= len(report["pruned"])
     assert report["reopened"] == report["pruned"]

@@ -207,7 +207,7 @@ async def test_the_stages_run_in_their_order_and_are_timed_when_asked() -> None:
         assert await memory.search("apple", user_id="u1", search_config=config) == plain
         traced = await memory.search("apple", user_id="u1", search_config=config, trace=True)
         stages = traced[0].explain.stages
-        assert [trace.stage for trace in stages] == ["query", "candidates", *names]
+        assert [trace.stage for trace in stages] == ["query", "retrieve", *names]
         assert all(trace.duration_s is not None and trace.duration_s >= 0 for trace in stages)
         for place, hit in enumerate(plain, start=1):
             assert stage(hit, "prune").rank == place

@@ -86,7 +86,7 @@ class Bridge:
             with _starting:
                 first, self._closed = not self._closed, True
                 portal = self._portal
-            if portal is None or not first:
+            if portal is None or portal.left or not first:
                 return
             try:
                 portal.call(function, *args, **kwargs)

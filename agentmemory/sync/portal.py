@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
-import contextvars
 import functools
 import logging
 import os
@@ -163,6 +162,11 @@ class Portal:
         return self._failure is not None
 
     @property
+    def left(self) -> bool:
+        """Whether it takes no calls any more."""
+        return self._leaving
+
+    @property
     def forked(self) -> bool:
         """Whether this process is a fork of the one whose thread it is."""
         return os.getpid() != self._pid
@@ -250,7 +254,7 @@ class Portal:
 
     def _main(self) -> None:
         try:
-            contextvars.Context().run(functools.partial(anyio.run, self._serve, backend="asyncio"))
+            anyio.run(self._serve, backend="asyncio")
         except BaseException as error:  # noqa: BLE001 - nobody is above it
             if self._portal is None:
                 self._failure = error
@@ -273,8 +277,7 @@ class Portal:
                 stop.set()
             self._started.set()
             await stop.wait()
-            # Nobody would answer a caller that has looked already but not yet handed over.
-            while any(not call.begun for call in tuple(self._calls)):  # noqa: ASYNC110 - of threads
+            while self._is_awaited():  # noqa: ASYNC110 - by threads
                 await anyio.sleep(_HAND_OVER_STEP_S)
             await portal.stop(cancel_remaining=True)
         with anyio.move_on_after(_FAREWELL_S):
@@ -282,6 +285,10 @@ class Portal:
                 await self._farewell()
             except Exception as error:  # noqa: BLE001 - there is no caller to tell
                 _log("a memory that nobody closed could not be closed properly", error)
+
+    def _is_awaited(self) -> bool:
+        """Whether a caller is about to hand over: nobody would answer it when the loop is gone."""
+        return any(not call.begun for call in tuple(self._calls))
 
 
 def _without_frame(error: BaseException) -> BaseException:

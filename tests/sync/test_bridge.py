@@ -327,6 +327,8 @@ def test_an_interrupted_caller_does_not_wait_forever_for_a_task_that_does_not_le
 def test_an_interruption_before_the_call_is_handed_over_leaves_nothing_to_run(
     bridge: Bridge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # There is nothing to wait for; were it waited for, the test would not end.
+    monkeypatch.setattr(portal_module, "_PATIENCE_S", 3600.0)
     bridge.call(double, 1)
     waiting = Waiting()
 
@@ -453,6 +455,39 @@ def test_a_call_that_is_running_when_the_bridge_closes_ends_with_closed_error(
     assert waiting.log == ["begun", "cancelled", "let go"]
 
 
+def test_a_caller_that_was_about_to_hand_over_when_the_bridge_closed_is_answered(
+    bridge: Bridge, farewell: Farewell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bridge.call(double, 1)
+    assert bridge._portal is not None
+    about_to, expected = threading.Event(), threading.Event()
+    is_awaited = portal_module.Portal._is_awaited
+    hand_over = bridge._portal._portal._spawn_task_from_thread  # type: ignore[union-attr]
+
+    def watched(portal: portal_module.Portal) -> bool:
+        if awaited := is_awaited(portal):
+            expected.set()
+        return awaited
+
+    def delayed(*arguments: Any) -> None:
+        about_to.set()
+        assert expected.wait(PATIENCE_S), "the loop did not wait for the caller"
+        hand_over(*arguments)
+
+    # Between anyio's look whether the portal runs and the hand-over itself.
+    monkeypatch.setattr(bridge._portal._portal, "_spawn_task_from_thread", delayed)
+    waiting = Waiting()
+    with ThreadPoolExecutor(2) as threads:
+        running = threads.submit(bridge.call, waiting)
+        assert about_to.wait(PATIENCE_S)
+        monkeypatch.setattr(portal_module.Portal, "_is_awaited", watched)
+        bridge._portal.leave()
+        with pytest.raises(ClosedError):
+            running.result(PATIENCE_S)
+    assert ended(thread_of(bridge))
+    assert waiting.log in ([], ["begun", "cancelled", "let go"])
+
+
 def test_calls_that_race_with_close_are_answered_or_refused(farewell: Farewell) -> None:
     count = 4
     for _ in range(20):
@@ -514,6 +549,16 @@ def test_a_collected_bridge_says_farewell_and_ends_its_thread(farewell: Farewell
     assert farewell.threads == ["agentmemory-portal"]
 
 
+def test_a_portal_that_is_to_leave_before_its_loop_runs_leaves_as_soon_as_it_does(
+    farewell: Farewell,
+) -> None:
+    portal = portal_module.Portal(farewell)
+    portal.leave()
+    portal.start()
+    assert ended(portal._thread)
+    assert farewell.threads == ["agentmemory-portal"]
+
+
 def test_a_bridge_in_a_cycle_is_collected_in_any_thread(farewell: Farewell) -> None:
     bridge = Bridge(farewell)
     bridge.call(double, 1)
@@ -567,6 +612,40 @@ def test_a_loop_that_dies_answers_its_callers(
     assert "ended with an error" in caplog.text
     with pytest.raises(ClosedError):
         bridge.call(double, 1)
+    bridge.close(farewell)
+    assert farewell.threads == []
+
+
+def test_a_loop_that_dies_while_it_cancels_its_calls_answers_them_as_well(
+    farewell: Farewell, caplog: pytest.LogCaptureFixture
+) -> None:
+    bridge = Bridge(farewell)
+
+    async def stop_the_loop() -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            loop.stop()
+            await anyio.sleep_forever()
+        except asyncio.CancelledError:
+            loop.stop()
+            await asyncio.Event().wait()
+
+    with caplog.at_level(logging.WARNING, logger="agentmemory"), pytest.raises(ClosedError):
+        bridge.call(stop_the_loop)
+    assert ended(thread_of(bridge))
+
+
+def test_a_fork_leaves_the_loop_of_its_parent_alone(bridge: Bridge) -> None:
+    bridge.call(double, 1)
+    portal = bridge._portal
+    assert portal is not None
+    assert portal._stop is not None
+    pid, portal._pid = portal._pid, -1
+    portal.leave()
+    portal._pid, portal._leaving = pid, False
+    # What was sent to the loop before this call has arrived when it returns.
+    bridge.call(double, 1)
+    assert not portal._stop.is_set()
 
 
 def test_a_thread_that_cannot_be_started_is_a_usage_error_and_may_start_later(

@@ -96,6 +96,61 @@ def test_a_program_that_closes_nothing_ends_quietly_and_leaves_a_closed_file(
     assert stored(path) == ["Prefers green tea."]
 
 
+def test_the_farewell_is_said_when_a_program_ends_and_calls_are_over_by_then() -> None:
+    code, lines, errors = children.run(
+        PREAMBLE.replace("sys.argv[1]", "None")
+        + """
+from agentmemory.sync.bridge import Bridge
+
+begun = threading.Event()
+
+async def wait():
+    begun.set()
+    try:
+        await anyio.sleep_forever()
+    finally:
+        print("let go")
+
+def call():
+    try:
+        bridge.call(wait)
+    except ClosedError:
+        pass
+
+async def farewell():
+    print("farewell")
+
+bridge = Bridge(farewell)
+threading.Thread(target=call, daemon=True).start()
+begun.wait()
+""",
+    )
+    assert (code, lines, errors) == (0, ["let go", "farewell"], "")
+
+
+def test_a_farewell_that_takes_too_long_does_not_keep_the_program_from_ending() -> None:
+    code, lines, errors = children.run(
+        """
+import anyio
+from agentmemory.sync import portal
+from agentmemory.sync.bridge import Bridge
+
+portal._EXIT_GRACE_S = 0.01
+portal._FAREWELL_S = 3600.0
+
+async def work():
+    print("worked")
+
+async def farewell():
+    await anyio.sleep_forever()
+
+bridge = Bridge(farewell)
+bridge.call(work)
+""",
+    )
+    assert (code, lines, errors) == (0, ["worked"], "")
+
+
 def test_a_program_that_fails_shows_its_own_error_only(path: Path) -> None:
     code, _, errors = children.run(
         f"{PREAMBLE}\nmemory = AgentMemory(path, embedder=None)\n"

@@ -19,11 +19,16 @@ from typing import Any, Final, NoReturn
 
 from agentmemory.config import SearchStrategy
 from agentmemory.errors import AgentMemoryError
+from benchmarks.ablation import add_command as add_ablation
+from benchmarks.ablation import print_ablation, run_ablation
 from benchmarks.datasets import load_beam, load_locomo
 from benchmarks.detector import measure_detector, print_detector
 from benchmarks.embedders import make_embedder
 from benchmarks.errors import BenchmarkError
 from benchmarks.evaluation import evaluate
+from benchmarks.graph import measure_graph, print_graph
+from benchmarks.overhead import add_command as add_overhead
+from benchmarks.overhead import measure_overhead, print_overhead
 from benchmarks.report import print_quality, print_scale, say_progress
 from benchmarks.scale import measure_scale
 
@@ -84,12 +89,19 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="N",
         help="searches and cards to time for each size (default: 200)",
     )
+    add_ablation(commands, _positive)
+    add_overhead(commands, _positive)
     text = "standing instructions and preferences found without a language model, on BEAM"
     detector = commands.add_parser("detector", help=text, description=text)
     detector.add_argument(
         "--data", type=Path, required=True, metavar="PATH", help="the data, in its format"
     )
     detector.add_argument("--json", action="store_true", help="print the report as JSON")
+    text = "latency of graph expansion among many links"
+    graph = commands.add_parser("graph", help=text, description=text)
+    _add_common(graph, default_embedder="none")
+    graph.add_argument("--links", type=_positive, default=100_000, metavar="N")
+    graph.add_argument("--queries", type=_positive, default=200, metavar="N")
     return parser
 
 
@@ -124,7 +136,13 @@ async def run(arguments: argparse.Namespace, directory: Path) -> dict[str, Any]:
     Raises:
         BenchmarkError: The data, the embedder or the combination cannot be used.
     """
+    if arguments.command == "overhead":
+        return await measure_overhead(rounds=arguments.rounds)
     embedder = make_embedder(arguments.embedder)
+    if arguments.command == "ablation":
+        return await run_ablation(
+            arguments, directory=directory, embedder=embedder, progress=say_progress
+        )
     if arguments.strategy is None:
         strategy = SearchStrategy.HYBRID if embedder else SearchStrategy.KEYWORD
     else:
@@ -132,6 +150,13 @@ async def run(arguments: argparse.Namespace, directory: Path) -> dict[str, Any]:
     if embedder is None and strategy is not SearchStrategy.KEYWORD:
         raise BenchmarkError(
             f"--strategy {strategy.value} needs an embedder, --embedder none gives none"
+        )
+    if arguments.command == "graph":
+        return await measure_graph(
+            arguments.links,
+            directory=directory,
+            queries=arguments.queries,
+            progress=say_progress,
         )
     if arguments.command == "scale":
         return await measure_scale(
@@ -186,8 +211,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(json.dumps(report, indent=2, ensure_ascii=False))
     elif arguments.command == "detector":
         print_detector(report)
+    elif arguments.command == "ablation":
+        print_ablation(report)
+    elif arguments.command == "overhead":
+        print_overhead(report)
     elif arguments.command == "scale":
         print_scale(report)
+    elif arguments.command == "graph":
+        print_graph(report)
     else:
         print_quality(report)
     return 0

@@ -9,8 +9,9 @@ memories change or show the id of another's. May import records, requests, query
 
 from __future__ import annotations
 
+import heapq
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -106,7 +107,7 @@ def insert_link(
     )
     settle(connection, t, (target[0],), now)
     if link.relation_type == _DEPENDENCY:
-        _review_from(connection, t, source[0], news=None)
+        _inherit_mark(connection, t, source[0], target[0])
     return replace(link, source_record_type=source[1], target_record_type=target[1])
 
 
@@ -244,8 +245,9 @@ def change_link(
             f"UPDATE {t.link} SET {', '.join(assignments)} WHERE seq = ?", (*binds, seq)
         )
         settle(connection, t, (target,), now)
-        added = changes.relation_type == _DEPENDENCY
-        _review_from(connection, t, source, news=None if added else ())
+        _unmark_from(connection, t, source)
+        if changes.relation_type == _DEPENDENCY:
+            _inherit_mark(connection, t, source, target)
     row = fetch_one(
         connection, f"SELECT {_LINK_COLUMNS} FROM {_link_from(t)} WHERE l.seq = ?", (seq,)
     )
@@ -264,14 +266,25 @@ def remove_link(
     seq, source, target = _found_link(connection, t, link_id, record_filter)
     connection.execute(f"DELETE FROM {t.link} WHERE seq = ?", (seq,))
     settle(connection, t, (target,), now)
-    _review_from(connection, t, source, news=())
+    _unmark_from(connection, t, source)
 
 
-def _review_from(
-    connection: apsw.Connection, t: Tables, seq: int, *, news: Collection[int] | None
-) -> None:
-    """Look anew at a record whose dependencies changed, and at what depends on it."""
-    review(connection, t, (seq, *dependants(connection, t, (seq,))), news=news)
+def _unmark_from(connection: apsw.Connection, t: Tables, seq: int) -> None:
+    """Look anew at a record that may depend on less now, and at what depends on it."""
+    _unmark(connection, t, (seq, *dependants(connection, t, (seq,))), "depends on ")
+
+
+def _inherit_mark(connection: apsw.Connection, t: Tables, source: int, target: int) -> None:
+    """Mark a record, and what depends on it, if what it now depends on is dead or marked."""
+    mark = _reason_of(connection, t, target) or fetch_value(
+        connection, f"SELECT review_reason FROM {t.record} WHERE seq = ?", (target,)
+    )
+    if mark is not None:
+        connection.execute(
+            f"UPDATE {t.record} SET review_reason = ? "
+            f"WHERE seq IN (SELECT value FROM json_each(?)) AND review_reason IS NULL",
+            (mark, dump_json([source, *dependants(connection, t, (source,))])),
+        )
 
 
 def settle(connection: apsw.Connection, t: Tables, seqs: Iterable[int], now: datetime) -> None:
@@ -305,7 +318,7 @@ def settle(connection: apsw.Connection, t: Tables, seqs: Iterable[int], now: dat
             f"revision = revision + 1 WHERE seq = ?",
             (status, reason, at, reason, at, seq),
         )
-        review(connection, t, dependants(connection, t, (seq,)), news={seq})
+        tell_dependants(connection, t, seq)
 
 
 def _is_of_link(reason: str | None) -> bool:
@@ -328,36 +341,66 @@ def dependants(connection: apsw.Connection, t: Tables, seqs: Iterable[int]) -> l
     ]
 
 
-def review(
-    connection: apsw.Connection, t: Tables, seqs: Iterable[int], *, news: Collection[int] | None
-) -> None:
-    """Bring the marks for review of records in step with what they depend on.
+def tell_dependants(connection: apsw.Connection, t: Tables, seq: int) -> None:
+    """Bring the marks for review of what depends on a record in step with its status.
 
-    A mark stays for as long as what it names is dead; one that names what was deleted stays until
-    the record gets a new content.
-
-    Args:
-        connection: In a write transaction.
-        t: The store's tables.
-        seqs: The records to look at.
-        news: Dependencies that may put a mark where there is none; None for every dead one. Old
-            news does not mark again what somebody has reviewed.
+    Its death marks those that carry no other mark; a mark goes when what it names lives again,
+    unless another dependency is dead. One that names what was deleted stays until the record
+    gets a new content.
     """
-    for seq in seqs:
-        row = fetch_one(connection, f"SELECT review_reason FROM {t.record} WHERE seq = ?", (seq,))
-        if row is None or (row[0] is not None and row[0].endswith(_DELETED)):
-            continue
-        dead = _dead_dependencies(connection, t, seq)
-        if row[0] is None:
-            reasons = [text for place, text in dead if news is None or place in news]
-        else:
-            reasons = [text for _, text in dead]
-        if row[0] in reasons or (row[0] is None and not reasons):
-            continue
+    reason = _reason_of(connection, t, seq)
+    places = dependants(connection, t, (seq,))
+    name = fetch_value(connection, f"SELECT id FROM {t.record} WHERE seq = ?", (seq,))
+    about = f"depends on {name}, which is "
+    if reason is None:
+        _unmark(connection, t, places, about)
+        return
+    connection.execute(
+        f"UPDATE {t.record} SET review_reason = ? WHERE seq IN (SELECT value FROM json_each(?)) "
+        f"AND seq <> ? AND (review_reason IS NULL OR substr(review_reason, 1, ?) = ?)",
+        (reason, dump_json(places), seq, len(about), about),
+    )
+
+
+def _reason_of(connection: apsw.Connection, t: Tables, seq: int) -> str | None:
+    """Return the mark that the death of a record leaves; None while it lives."""
+    row = fetch_one(
+        connection,
+        f"SELECT id, invalidation_reason FROM {t.record} WHERE seq = ? AND status = 'invalid'",
+        (seq,),
+    )
+    return None if row is None else _mark(*row)
+
+
+def _mark(name: str, reason: str | None) -> str:
+    return f"depends on {name}, which is {reason or 'no longer valid'}"
+
+
+def _unmark(connection: apsw.Connection, t: Tables, seqs: Sequence[int], about: str) -> None:
+    """Take away marks that begin with `about`, or give the next reason where there is one."""
+    marked = fetch_all(
+        connection,
+        f"SELECT seq, review_reason FROM {t.record} "
+        f"WHERE seq IN (SELECT value FROM json_each(?)) AND substr(review_reason, 1, ?) = ? "
+        f"AND substr(review_reason, ?) <> ? ORDER BY seq",
+        (dump_json(list(seqs)), len(about), about, -len(_DELETED), _DELETED),
+    )
+    if not marked:
+        return
+    if not _dead_dependencies(connection, t, [seq for seq, _ in marked], limit=1):
         connection.execute(
-            f"UPDATE {t.record} SET review_reason = ? WHERE seq = ?",
-            (reasons[0] if reasons else None, seq),
+            f"UPDATE {t.record} SET review_reason = NULL "
+            f"WHERE seq IN (SELECT value FROM json_each(?))",
+            (dump_json([seq for seq, _ in marked]),),
         )
+        return
+    for seq, mark in marked:
+        reasons = _dead_dependencies(connection, t, (seq,))
+        if mark not in reasons:
+            connection.execute(
+                f"UPDATE {t.record} SET review_reason = ? WHERE seq = ?",
+                (reasons[0] if reasons else None, seq),
+            )
 
 
 def mark_orphans(connection: apsw.Connection, t: Tables) -> int:
@@ -386,22 +429,21 @@ def mark_orphans(connection: apsw.Connection, t: Tables) -> int:
     return len(marked)
 
 
-def _dead_dependencies(connection: apsw.Connection, t: Tables, seq: int) -> list[tuple[int, str]]:
-    """Return the dead records a record depends on with reasons for a review, the oldest first."""
+def _dead_dependencies(
+    connection: apsw.Connection, t: Tables, seqs: Sequence[int], *, limit: int = -1
+) -> list[str]:
+    """Return the marks for the dead records that some records depend on, the oldest first."""
     rows = fetch_all(
         connection,
         f"WITH RECURSIVE d (seq) AS (SELECT target_seq FROM {t.link} "
-        f"WHERE relation_type = 'depends_on' AND source_seq = ? "
+        f"WHERE relation_type = 'depends_on' AND source_seq IN (SELECT value FROM json_each(?)) "
         f"UNION SELECT l.target_seq FROM d JOIN {t.link} l ON l.source_seq = d.seq "
         f"AND l.relation_type = 'depends_on') "
-        f"SELECT r.seq, r.id, r.invalidation_reason FROM d JOIN {t.record} r ON r.seq = d.seq "
-        f"WHERE r.status = 'invalid' AND r.seq <> ? ORDER BY r.seq",
-        (seq, seq),
+        f"SELECT r.id, r.invalidation_reason FROM d JOIN {t.record} r ON r.seq = d.seq "
+        f"WHERE r.status = 'invalid' ORDER BY r.seq LIMIT ?",
+        (dump_json(list(seqs)), limit),
     )
-    return [
-        (place, f"depends on {name}, which is {reason or 'no longer valid'}")
-        for place, name, reason in rows
-    ]
+    return [_mark(name, reason) for name, reason in rows]
 
 
 def expand(
@@ -421,38 +463,45 @@ def expand(
         ).fetchall()  # type: ignore[arg-type]
     )
     known_at = to_micros(query.filter.known_at)
-    reached = {root: {seq: root} for root, seq in root_seqs.items()}
-    trees: dict[str, list[LinkedNode]] = {root: [] for root in root_seqs}
+    reached = {root: {seq} for root, seq in root_seqs.items()}
+    trees: dict[str, list[_Step]] = {root: [] for root in root_seqs}
     frontier = {root: [seq] for root, seq in root_seqs.items()}
-    known: dict[int, ScopedRecord] = {}
     for _ in range(query.hops):
         open_roots = [root for root in frontier if len(trees[root]) < query.limit]
         seqs = sorted({seq for root in open_roots for seq in frontier[root]})
         if not seqs:
             break
-        steps = _steps(connection, t, seqs, where, known, known_at)
+        steps = _steps(connection, t, seqs, where, known_at)
         for root in open_roots:
+            seen, kept = reached[root], trees[root]
             nexts = []
-            ordered = sorted(
-                (step for seq in frontier[root] for step in steps[seq]), key=lambda step: step[0]
-            )
-            for _, here, there, relation in ordered:
-                if len(trees[root]) >= query.limit:
+            for step in heapq.merge(*(steps[seq] for seq in frontier[root] if seq in steps)):
+                if len(kept) >= query.limit:
                     break
-                if there in reached[root]:
-                    continue
-                reached[root][there] = known[there].id
-                nexts.append(there)
-                trees[root].append(
-                    LinkedNode(
-                        parent_id=reached[root][here], relation=relation, record=known[there]
-                    )
-                )
+                there = step[3]
+                if there not in seen:
+                    seen.add(there)
+                    nexts.append(there)
+                    kept.append(step)
             frontier[root] = nexts
-    return {root: tuple(tree) for root, tree in trees.items()}
+    kept_steps = [step for tree in trees.values() for step in tree]
+    relations = _relations(connection, t, (step[4] for step in kept_steps))
+    records = _records(connection, t, (step[3] for step in kept_steps))
+    names = {seq: root for root, seq in root_seqs.items()}
+    names.update((seq, record.id) for seq, record in records.items())
+    return {
+        root: tuple(
+            LinkedNode(
+                parent_id=names[step[2]], relation=relations[step[4]], record=records[step[3]]
+            )
+            for step in tree
+        )
+        for root, tree in trees.items()
+    }
 
 
-_Step = tuple[tuple[int, str], int, int, RecordRelation]
+_Step = tuple[int, str, int, int, int]
+"""When the link was made, its id, the record it leaves, the one it leads to, its seq."""
 
 
 def _steps(
@@ -460,33 +509,47 @@ def _steps(
     t: Tables,
     seqs: Sequence[int],
     where: Where,
-    known: dict[int, ScopedRecord],
     known_at: int | None,
 ) -> Mapping[int, list[_Step]]:
     """Return the links that leave each record in either direction, to records that pass."""
     steps: dict[int, list[_Step]] = defaultdict(list)
     listed = dump_json(list(seqs))
+    for step in fetch_all(
+        connection,
+        f"WITH hop (made, id, here, there, link_seq) AS ("
+        f"SELECT l.created_at, l.id, l.source_seq, l.target_seq, l.seq FROM json_each(?) j "
+        f"CROSS JOIN {t.link} l ON l.source_seq = j.value UNION ALL "
+        f"SELECT l.created_at, l.id, l.target_seq, l.source_seq, l.seq FROM json_each(?) j "
+        f"CROSS JOIN {t.link} l ON l.target_seq = j.value) "
+        f"SELECT h.made, h.id, h.here, h.there, h.link_seq FROM hop h "
+        f"CROSS JOIN {t.record} o ON o.seq = h.there "
+        f"WHERE {where.sql} AND h.made <= ? ORDER BY h.made, h.id",
+        (listed, listed, *where.binds, _LAST_MOMENT if known_at is None else known_at),
+    ):
+        made, link_id, here, there, link_seq = step
+        steps[here].append((made, link_id, here, there, link_seq))
+    return steps
+
+
+def _relations(
+    connection: apsw.Connection, t: Tables, seqs: Iterable[int]
+) -> dict[int, RecordRelation]:
     rows = fetch_all(
         connection,
-        f"WITH hop (here, there, link_seq) AS ("
-        f"SELECT l.source_seq, l.target_seq, l.seq FROM json_each(?) j "
-        f"CROSS JOIN {t.link} l ON l.source_seq = j.value UNION ALL "
-        f"SELECT l.target_seq, l.source_seq, l.seq FROM json_each(?) j "
-        f"CROSS JOIN {t.link} l ON l.target_seq = j.value) "
-        f"SELECT h.here, h.there, l.created_at, {_LINK_COLUMNS} FROM hop h "
-        f"CROSS JOIN {t.record} o ON o.seq = h.there CROSS JOIN {t.link} l ON l.seq = h.link_seq "
-        f"JOIN {t.record} s ON s.seq = l.source_seq JOIN {t.record} e ON e.seq = l.target_seq "
-        f"WHERE {where.sql} AND l.created_at <= ?",
-        (listed, listed, *where.binds, _LAST_MOMENT if known_at is None else known_at),
+        f"SELECT l.seq, {_LINK_COLUMNS} FROM json_each(?) j "
+        f"CROSS JOIN {t.link} l ON l.seq = j.value "
+        f"JOIN {t.record} s ON s.seq = l.source_seq JOIN {t.record} e ON e.seq = l.target_seq",
+        (dump_json(sorted(set(seqs))),),
     )
-    missing = {row[1] for row in rows} - known.keys()
-    for row in fetch_all(
+    return {row[0]: _link_from_row(row[1:]) for row in rows}
+
+
+def _records(
+    connection: apsw.Connection, t: Tables, seqs: Iterable[int]
+) -> dict[int, ScopedRecord]:
+    rows = fetch_all(
         connection,
         f"SELECT {record_select(t)} FROM json_each(?) j CROSS JOIN {t.record} r ON r.seq = j.value",
-        (dump_json(sorted(missing)),),
-    ):
-        record = record_from_row(row)
-        known[record.seq] = record
-    for here, there, created_at, *link in rows:
-        steps[here].append(((created_at, link[0]), here, there, _link_from_row(link)))
-    return steps
+        (dump_json(sorted(set(seqs))),),
+    )
+    return {record.seq: record for record in map(record_from_row, rows)}

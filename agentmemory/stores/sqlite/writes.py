@@ -35,7 +35,7 @@ from agentmemory.stores.sqlite.indexing import (
     put_vectors,
     reindex,
 )
-from agentmemory.stores.sqlite.links import dependants, insert_link, review
+from agentmemory.stores.sqlite.links import insert_link, tell_dependants
 from agentmemory.stores.sqlite.query import fetch_one
 from agentmemory.stores.sqlite.rows import (
     INSERT_COLUMNS,
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from agentmemory.stores.sqlite.schema import Tables
 
 _TIME_FIELDS = frozenset({"event_time", "valid_from", "valid_to", "expires_at"})
-_INDEXED_FIELDS = frozenset({"content", "metadata", "event_time"})
+_INDEXED_FIELDS = frozenset({"content", "metadata", "event_time", "layer", "tags"})
 
 
 def insert_thread(connection: apsw.Connection, t: Tables, thread: ThreadRecord) -> ThreadRecord:
@@ -287,7 +287,7 @@ def change_record(
             f"CASE WHEN ? THEN coalesce(invalidated_at, ?) END WHERE seq = ?",
             (invalid, to_micros(now), seq),
         )
-        review(connection, t, dependants(connection, t, (seq,)), news={seq})
+        tell_dependants(connection, t, seq)
     if image is not None:
         put_image(connection, t, seq, image)
     if _INDEXED_FIELDS & given.keys():

@@ -20,6 +20,7 @@ from agentmemory.config import (
     SearchPreset,
     SearchStrategy,
 )
+from agentmemory.context.card import CARD_LIMIT_KEY, DEFAULT_CARD_TOKENS
 from agentmemory.errors import NotFoundError, ValidationError
 from agentmemory.extraction.service import THREAD_KEY, stored_extraction
 from agentmemory.extraction_config import MemoryExtractionConfig, check_extraction_config
@@ -174,6 +175,7 @@ class AsyncAgentMemory(ClientMemories, ClientLinks, ClientProfiles, ClientImages
         metadata: Mapping[str, Any] | None = None,
         memory_extraction_config: MemoryExtractionConfig | None = None,
         search_config: MemorySearchConfig | SearchPreset | None = None,
+        context_card_token_limit: int = DEFAULT_CARD_TOKENS,
         context_card_type_search_concurrency: int = DEFAULT_TYPE_SEARCH_CONCURRENCY,
     ) -> AsyncThread:
         """Start a conversation.
@@ -187,6 +189,8 @@ class AsyncAgentMemory(ClientMemories, ClientLinks, ClientProfiles, ClientImages
                 client says; stored with the thread.
             search_config: What its searches and cards do with what they found; stored with the
                 thread but for live objects. Default the client's.
+            context_card_token_limit: Most tokens of each of its cards, default 100000; not
+                positive: no limit. Stored with the thread.
             context_card_type_search_concurrency: How many searches of a context card run at
                 once, 1 or more. Belongs to the handle and is not stored.
 
@@ -204,6 +208,7 @@ class AsyncAgentMemory(ClientMemories, ClientLinks, ClientProfiles, ClientImages
             config={
                 **_stored_config(given or self._parts.search_config),
                 **stored_extraction(check_extraction_config(memory_extraction_config)),
+                **_stored_limit(context_card_token_limit),
             },
             created_at=now,
             updated_at=now,
@@ -538,3 +543,9 @@ class AsyncAgentMemory(ClientMemories, ClientLinks, ClientProfiles, ClientImages
 def _stored_config(search_config: MemorySearchConfig | None) -> dict[str, Any]:
     stored = to_stored(search_config)
     return {} if stored is None else {"search": stored}
+
+
+def _stored_limit(limit: int) -> dict[str, int]:
+    """Return what a thread stores of the limit of its cards."""
+    check_int(limit, argument="context_card_token_limit")
+    return {} if limit == DEFAULT_CARD_TOKENS else {CARD_LIMIT_KEY: limit}

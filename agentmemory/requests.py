@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
 from agentmemory.records import (
     RECORD_TYPES,
+    Layer,
     RecordRelation,
     RecordStatus,
     RecordType,
@@ -52,6 +53,7 @@ class RecordFilter:
         include_invalid: Whether records with status `invalid` are seen.
         metadata: A metadata filter in the caller's form, already validated; None for all.
         tiers: Only these tiers; None for all but `archived` and `deprecated`.
+        layers: Only memories of these layers; None for all, with a layer and without.
         event_after: Effective time (event time, else creation) at or after this.
         event_before: Effective time before this.
         created_after: Stored at or after this.
@@ -69,6 +71,7 @@ class RecordFilter:
     include_invalid: bool = True
     metadata: Mapping[str, Any] | None = None
     tiers: tuple[Tier, ...] | None = None
+    layers: tuple[Layer, ...] | None = None
     event_after: datetime | None = None
     event_before: datetime | None = None
     created_after: datetime | None = None

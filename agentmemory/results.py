@@ -329,6 +329,8 @@ class ContextCard:
         topics: Topics of the conversation.
         relevant_results: The records shown as relevant, in order.
         recent_messages: The last messages shown, oldest first.
+        always_on: Records shown whatever was asked: what is critical, and guidelines on request.
+        profiles: The profiles of the user and the agent, on request.
         explain: How the card was made.
     """
 
@@ -337,6 +339,8 @@ class ContextCard:
     topics: tuple[str, ...] = ()
     relevant_results: tuple[SearchResult, ...] = ()
     recent_messages: tuple[Record, ...] = ()
+    always_on: tuple[SearchResult, ...] = ()
+    profiles: tuple[SearchResult, ...] = ()
     explain: CardExplanation
 
     @property

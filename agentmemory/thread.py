@@ -13,7 +13,13 @@ import anyio
 
 from agentmemory.checks import check_int, check_number
 from agentmemory.config import MemorySearchConfig, SearchPreset, TimeToLiveAnchor
-from agentmemory.context.card import DEFAULT_FALLBACK_MESSAGES, CardOwner, CardRequest
+from agentmemory.context.card import (
+    CARD_LIMIT_KEY,
+    DEFAULT_CARD_TOKENS,
+    DEFAULT_FALLBACK_MESSAGES,
+    CardOwner,
+    CardRequest,
+)
 from agentmemory.context.summary import DEFAULT_SUMMARY_TOKENS
 from agentmemory.extraction_config import MemoryExtractionConfig, check_extraction_config
 from agentmemory.handles.thread_images import ThreadImages
@@ -400,11 +406,21 @@ class AsyncThread(ThreadMemories, ThreadLinks, ThreadImages):
         soft_token_budget: int | None = None,
         format_config: SearchResultFormatConfig | None = None,
         search_config: MemorySearchConfig | SearchPreset | None = None,
+        context_card_token_limit: int | NotSet = NOT_SET_MARKER,
+        stable: bool = False,
+        include_profiles: bool = False,
+        include_guidelines: bool = False,
+        num_hops: int = 0,
+        max_linked_results: int = DEFAULT_MAX_LINKED_RESULTS,
     ) -> ContextCard:
         """Build compact context for the next answer.
 
+        Critical memories stand in it whatever is asked. With a language model it starts with the
+        stored summary; only the first one is waited for.
+
         Args:
-            query: What to search for; default the latest user message.
+            query: What to search for, together with summary and topics if there are; default the
+                latest user message.
             max_relevant_results: Most relevant records, 0 to 1000; default 5, or the sum of the
                 minima if that is more.
             min_relevant_results_by_type: How many records of "memory", "fact", "guideline",
@@ -420,10 +436,23 @@ class AsyncThread(ThreadMemories, ThreadLinks, ThreadImages):
             format_config: What to show of each record, over the card's defaults.
             search_config: What is done with what was found, for each set of results by itself,
                 over the thread's and the client's.
+            context_card_token_limit: Most tokens of the whole card; not positive: no limit;
+                default the thread's.
+            stable: Put what rarely changes first, byte for byte the same between turns, so that
+                prompt caches of model providers hit.
+            include_profiles: Show the profiles of the user and the agent.
+            include_guidelines: Show every valid guideline of the user and agent, at most 50,
+                whatever is asked.
+            num_hops: How far to follow links from each relevant memory, 0 to 5.
+            max_linked_results: Most linked memories of one relevant memory.
 
         Raises:
             ValidationError: An argument is not as described.
         """
+        extraction = self._parts.extraction.settings(self._record)
+        if context_card_token_limit is NOT_SET_MARKER:
+            stored = self._record.config.get(CARD_LIMIT_KEY, DEFAULT_CARD_TOKENS)
+            context_card_token_limit = int(stored)
         request = CardRequest(
             query=query,
             max_relevant_results=max_relevant_results,
@@ -437,6 +466,14 @@ class AsyncThread(ThreadMemories, ThreadLinks, ThreadImages):
             soft_token_budget=soft_token_budget,
             format_config=format_config,
             settings=self._parts.settings(search_config, *self._search_configs),
+            token_limit=context_card_token_limit,
+            stable=stable,
+            include_profiles=include_profiles,
+            include_guidelines=include_guidelines,
+            num_hops=num_hops,
+            max_linked_results=max_linked_results,
+            with_summary=extraction.enable_context_summary,
+            summary_due=extraction.context_summary_update_frequency,
         )
         await self._parts.ready()
         return await self._parts.cards.build(

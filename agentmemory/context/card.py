@@ -1,8 +1,8 @@
 """Context cards: the right records of a scope, compact, in a fixed order, XML-safe.
 
 The search for each requested type, for all memory-like records and for the thread's messages
-runs in one fan-out and shares one analysed and embedded query. May import retrieval, stores,
-text and below.
+runs in one fan-out and shares one analysed and embedded query. May import assembly, summarizer,
+extraction, retrieval, stores, text and below.
 """
 
 from __future__ import annotations
@@ -12,32 +12,37 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from agentmemory.checks import check_bool, check_int, check_text
+from agentmemory.context.assembly import CardParts, assemble
 from agentmemory.context.summarizer import Summarizer
 from agentmemory.context.summary import DEFAULT_SUMMARY_TOKENS, transcript_summary
 from agentmemory.errors import ValidationError
+from agentmemory.extraction.shortening import beginning
 from agentmemory.protocols import Clock, MemoryStore, TokenCounter
-from agentmemory.records import MEMORY_TYPES, Record, RecordStatus, RecordType, ScopedRecord
+from agentmemory.records import MEMORY_TYPES, Layer, RecordStatus, RecordType, ScopedRecord
 from agentmemory.requests import Candidate, ListQuery, RecordFilter
 from agentmemory.results import (
-    CardExplanation,
     ContextCard,
+    Explanation,
     SearchResult,
     SearchResultFormatConfig,
     StageTrace,
     Summary,
-    result_node,
 )
 from agentmemory.retrieval.fan_out import fan_out
 from agentmemory.retrieval.fusion import order_key
 from agentmemory.retrieval.query import PreparedQuery
 from agentmemory.retrieval.ranked import Ranked
 from agentmemory.retrieval.refine import settled
-from agentmemory.retrieval.request import MAX_RESULTS, SearchRequest
+from agentmemory.retrieval.request import (
+    DEFAULT_MAX_LINKED_RESULTS,
+    MAX_HOPS,
+    MAX_RESULTS,
+    SearchRequest,
+)
 from agentmemory.retrieval.search import POOL_PER_RESULT, Searcher
 from agentmemory.retrieval.settings import SearchSettings
 from agentmemory.scope import NOT_SET_MARKER, DimensionMatch, NotSet, ScopeFilter
 from agentmemory.stores.filters import parse_filter
-from agentmemory.text.xml import Node, render
 
 if TYPE_CHECKING:
     import anyio
@@ -48,6 +53,16 @@ CARD_RECORD_TYPES: Final[tuple[RecordType, ...]] = (*MEMORY_TYPES, "message")
 DEFAULT_MAX_RELEVANT_RESULTS: Final = 5
 DEFAULT_FALLBACK_MESSAGES: Final = 5
 MAX_RECENT_MESSAGES: Final = 1000
+DEFAULT_CARD_TOKENS: Final = 100_000
+CARD_LIMIT_KEY: Final = "context_card_token_limit"
+"""Where a thread keeps the limit of its cards."""
+
+MAX_ALWAYS_ON: Final = 50
+"""Most records that are shown whatever is asked, the oldest first."""
+
+QUERY_SUMMARY_TOKENS: Final = 64
+"""How much of a summary takes part in the search; more would outweigh the question."""
+
 MINIMUM_POOL_OF_A_TYPE: Final = 16
 """Candidates each arm brings for a minimum, at least; the rest is filled from a full pool."""
 
@@ -64,6 +79,9 @@ CARD_FORMAT: Final = SearchResultFormatConfig(
     include_invalid_results=True,
 )
 """What a card shows of each record; an invalid record shows its status all the same."""
+
+
+_ALWAYS: Final = (Layer.CRITICAL,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +103,14 @@ class CardRequest:
         soft_token_budget: The record that reaches this sum is the last; likewise.
         format_config: What to show of each record, over the card's defaults.
         settings: What is done with what was found, for each result set by itself.
+        token_limit: Most tokens of the whole card; not positive: no limit.
+        stable: Whether what rarely changes stands first, byte for byte the same between turns.
+        include_profiles: Whether the profiles of the user and the agent are shown.
+        include_guidelines: Whether every valid guideline is shown, whatever is asked.
+        num_hops: How far to follow links from each relevant memory, 0 to 5.
+        max_linked_results: Most linked memories of one relevant record.
+        with_summary: Whether a language model may sum up; else transcripts do.
+        summary_due: How many messages may lie beyond the stored summary.
 
     Raises:
         ValidationError: An argument is not as described.
@@ -102,8 +128,20 @@ class CardRequest:
     soft_token_budget: int | None = None
     format_config: SearchResultFormatConfig | None = None
     settings: SearchSettings = field(default_factory=SearchSettings)
+    token_limit: int = DEFAULT_CARD_TOKENS
+    stable: bool = False
+    include_profiles: bool = False
+    include_guidelines: bool = False
+    num_hops: int = 0
+    max_linked_results: int = DEFAULT_MAX_LINKED_RESULTS
+    with_summary: bool = True
+    summary_due: int = 10
 
     def __post_init__(self) -> None:
+        check_int(self.token_limit, argument="context_card_token_limit")
+        for name in ("stable", "include_profiles", "include_guidelines"):
+            check_bool(getattr(self, name), argument=name)
+        check_int(self.num_hops, argument="num_hops", minimum=0, maximum=MAX_HOPS)
         if self.query is not None:
             check_text(self.query, argument="query")
         for name in ("max_recent_messages", "except_last_messages", "fallback_message_count"):
@@ -242,16 +280,33 @@ class CardBuilder:
         latest = await self._latest(owner, wanted + request.except_last_messages)
         hidden, visible = _split(latest, request.except_last_messages)
         recent = (latest if request.max_recent_messages else [])[-request.max_recent_messages :]
-        summary = self._summary(visible, recent, request.fallback_message_count)
-        question = _question(request.query, latest)
+        stored, rest = await self._summary(owner, request, visible, recent)
+        question = _question(request.query, latest, stored, self._counter)
+        always_on = await self._always_on(owner, request)
         relevant: list[SearchResult] = []
         notes: tuple[str, ...] = ()
         if question and request.limit:
             shown = {message.id for message in (*recent, *hidden)}
+            shown.update(result.id for result in always_on)
             if request.query is None:
                 shown.add(_asked_in(latest).id)
             relevant, notes = await self._relevant(owner, request, question, shown, limiter)
-        return self._render(question, summary, relevant, recent, notes)
+        profiles = await self._profiles(owner) if request.include_profiles else []
+        return assemble(
+            CardParts(
+                query=question,
+                summary=stored,
+                transcript=rest,
+                relevant=tuple(relevant),
+                recent=tuple(recent),
+                always_on=tuple(self._format(always_on, request.format_config)),
+                profiles=tuple(self._format(profiles, request.format_config)),
+                notes=notes,
+            ),
+            counter=self._counter,
+            token_limit=request.token_limit,
+            stable=request.stable,
+        )
 
     async def summary(
         self, owner: CardOwner, *, except_last: int = 0, token_budget: int = DEFAULT_SUMMARY_TOKENS
@@ -280,16 +335,73 @@ class CardBuilder:
         )
         return list(page.items)[::-1]
 
-    def _summary(
-        self, visible: Sequence[ScopedRecord], recent: Sequence[ScopedRecord], count: int
-    ) -> Summary:
+    async def _summary(
+        self,
+        owner: CardOwner,
+        request: CardRequest,
+        visible: Sequence[ScopedRecord],
+        recent: Sequence[ScopedRecord],
+    ) -> tuple[Summary, str]:
+        """Return the stored summary and, as a transcript, what came after it.
+
+        A card does not wait for a model, unless there is no summary yet or the last one lies far
+        back.
+        """
         shown = {message.id for message in recent}
+        count = request.fallback_message_count
+        stored = Summary(content="")
         left = [message for message in visible if message.id not in shown]
-        return transcript_summary(
+        if request.with_summary and self._summarizer.is_available:
+            covered = await self._summarizer.covered_or_made(
+                owner.thread_id,
+                owner.messages,
+                except_last=request.except_last_messages,
+                most=2 * max(request.summary_due, 1),
+            )
+            if covered.summary is not None:
+                stored = Summary(content=covered.summary.content, topics=covered.summary.topics)
+            left = [message for message in covered.rest if message.id not in shown]
+        transcript = transcript_summary(
             left[-count:] if count else (),
             token_budget=DEFAULT_SUMMARY_TOKENS,
             counter=self._counter,
         )
+        return stored, transcript.content
+
+    async def _always_on(self, owner: CardOwner, request: CardRequest) -> list[SearchResult]:
+        """Return what is shown whatever is asked, in the order it was written."""
+        wanted = [RecordFilter(scope=owner.memories, now=self._clock.now(), layers=_ALWAYS)]
+        if request.include_guidelines:
+            guidelines = replace(wanted[0], layers=None, record_types=("guideline",))
+            wanted.append(guidelines)
+        found: dict[str, ScopedRecord] = {}
+        for record_filter in wanted:
+            valid = replace(record_filter, include_invalid=False, valid_at=record_filter.now)
+            page = await self._store.list_records(ListQuery(filter=valid, limit=MAX_ALWAYS_ON))
+            found.update((record.id, record) for record in page.items)
+        return _unranked(sorted(found.values(), key=lambda record: record.seq)[:MAX_ALWAYS_ON])
+
+    async def _profiles(self, owner: CardOwner) -> list[SearchResult]:
+        """Return the profiles of the user and the agent."""
+        exact = {
+            "user_profile": ScopeFilter(user=DimensionMatch(exact=True, value=owner.user_id)),
+            "agent_profile": ScopeFilter(agent=DimensionMatch(exact=True, value=owner.agent_id)),
+        }
+        found: list[ScopedRecord] = []
+        for kind, owner_id in (("user_profile", owner.user_id), ("agent_profile", owner.agent_id)):
+            if owner_id is not None:
+                page = await self._store.list_records(
+                    ListQuery(
+                        filter=RecordFilter(
+                            scope=exact[kind],
+                            now=self._clock.now(),
+                            record_types=(kind,),  # type: ignore[arg-type] # one of two literals
+                        ),
+                        limit=1,
+                    )
+                )
+                found.extend(page.items)
+        return _unranked(found)
 
     async def _relevant(
         self,
@@ -315,6 +427,8 @@ class CardBuilder:
                 token_budget=request.token_budget,
                 soft_token_budget=request.soft_token_budget,
                 settings=_with_pool(request.settings, pool),
+                num_hops=request.num_hops,
+                max_linked_results=request.max_linked_results,
             )
 
         requests = [
@@ -334,7 +448,10 @@ class CardBuilder:
             limiter=limiter,
         )
         chosen = _choose(refined, minima, request.limit)
-        results = self._format(self._searcher.results(chosen, prepared), request.format_config)
+        linked = await self._searcher.expand(
+            search(MEMORY_TYPES, request.limit), self._searcher.results(chosen, prepared)
+        )
+        results = self._format(linked, request.format_config)
         kept = self._searcher.within_budget(results, requests[0])
         return kept, _notes(prepared, refined, len(results) - len(kept))
 
@@ -367,40 +484,6 @@ class CardBuilder:
             for result in results
         ]
 
-    def _render(
-        self,
-        question: str,
-        summary: Summary,
-        relevant: Sequence[SearchResult],
-        recent: Sequence[Record],
-        notes: tuple[str, ...],
-    ) -> ContextCard:
-        sections = []
-        if summary.content:
-            sections.append(Node("summary", summary.content))
-        if summary.topics:
-            sections.append(Node("topics", [Node("topic", topic) for topic in summary.topics]))
-        if relevant:
-            sections.append(
-                Node("relevant_information", [result_node(result) for result in relevant])
-            )
-        if recent:
-            sections.append(Node("recent_messages", [_message_node(item) for item in recent]))
-        content = render(Node("context_card", sections)) if sections else ""
-        return ContextCard(
-            content=content,
-            summary=summary.content,
-            topics=summary.topics,
-            relevant_results=tuple(relevant),
-            recent_messages=tuple(recent),
-            explain=CardExplanation(
-                query=question,
-                sections={node.tag: self._counter.count(render(node)) for node in sections},
-                token_count=self._counter.count(content),
-                notes=notes,
-            ),
-        )
-
 
 def _split(
     latest: Sequence[ScopedRecord], except_last: int
@@ -419,10 +502,26 @@ def _asked_in(latest: Sequence[ScopedRecord]) -> ScopedRecord:
     return latest[-1]
 
 
-def _question(query: str | None, latest: Sequence[ScopedRecord]) -> str:
-    if query is not None:
-        return query
-    return _asked_in(latest).content if latest else ""
+def _question(
+    query: str | None,
+    latest: Sequence[ScopedRecord],
+    summary: Summary,
+    counter: TokenCounter,
+) -> str:
+    """Return what to search for: the question, with what the talk is about."""
+    asked = query
+    if asked is None:
+        asked = _asked_in(latest).content if latest else ""
+    about = [beginning(summary.content, QUERY_SUMMARY_TOKENS, counter), "; ".join(summary.topics)]
+    return "\n".join(part for part in (asked, *about) if part)
+
+
+def _unranked(records: Iterable[ScopedRecord]) -> list[SearchResult]:
+    """Return records that nobody searched for as results."""
+    return [
+        SearchResult(record=record, score=1.0, distance=0.0, explain=Explanation())
+        for record in records
+    ]
 
 
 def _with_pool(settings: SearchSettings, pool: int | None) -> SearchSettings:
@@ -480,13 +579,3 @@ def _notes(
     if dropped:
         notes.append(f"{dropped} relevant results left out by the token budget")
     return tuple(dict.fromkeys(notes))
-
-
-def _message_node(message: Record) -> Node:
-    parts = [
-        ("timestamp", message.timestamp),
-        ("role", message.role),
-        ("name", message.actor),
-        ("content", message.content),
-    ]
-    return Node("message", [Node(tag, text) for tag, text in parts if text is not None])

@@ -144,6 +144,27 @@ class Summarizer:
             if cursor is None:
                 return Covered(latest, tuple(rest[::-1]))
 
+    async def covered_or_made(
+        self, thread_id: str, scope: ScopeFilter, *, except_last: int, most: int
+    ) -> Covered:
+        """Return the stored summary, made now if there is none or too much came after it.
+
+        Args:
+            thread_id: The thread.
+            scope: Its messages.
+            except_last: How many of the last messages do not count.
+            most: How many messages may lie beyond the summary.
+        """
+        covered = await self.covered(thread_id, scope, except_last=except_last)
+        missing = covered.summary is None or len(covered.rest) >= most
+        if self._llm is None or not covered.rest or not missing:
+            return covered
+        try:
+            return await self.refresh(thread_id, scope, except_last=except_last)
+        except (ModelError, StaleReadError) as error:
+            _tell(error)
+            return covered
+
     async def summary(
         self, thread_id: str, scope: ScopeFilter, *, except_last: int, token_budget: int
     ) -> Summary:

@@ -22,6 +22,7 @@ from agentmemory.config import (
     SearchStrategy,
     TimeToLiveAnchor,
 )
+from agentmemory.context.card import DEFAULT_CARD_TOKENS
 from agentmemory.extraction_config import MemoryExtractionConfig
 from agentmemory.protocols import Clock, IEmbedder, ILlm, MemoryStore, TokenCounter
 from agentmemory.records import (
@@ -159,6 +160,7 @@ class AgentMemory:
         metadata: Mapping[str, Any] | None = None,
         memory_extraction_config: MemoryExtractionConfig | None = None,
         search_config: MemorySearchConfig | SearchPreset | None = None,
+        context_card_token_limit: int = DEFAULT_CARD_TOKENS,
         context_card_type_search_concurrency: int = DEFAULT_TYPE_SEARCH_CONCURRENCY,
     ) -> Thread:
         """Start a conversation.
@@ -172,6 +174,8 @@ class AgentMemory:
                 client says; stored with the thread.
             search_config: What its searches and cards do with what they found; stored with the
                 thread but for live objects. Default the client's.
+            context_card_token_limit: Most tokens of each of its cards, default 100000; not
+                positive: no limit. Stored with the thread.
             context_card_type_search_concurrency: How many searches of a context card run at
                 once, 1 or more. Belongs to the handle and is not stored.
 
@@ -189,6 +193,7 @@ class AgentMemory:
                 metadata=metadata,
                 memory_extraction_config=memory_extraction_config,
                 search_config=search_config,
+                context_card_token_limit=context_card_token_limit,
                 context_card_type_search_concurrency=context_card_type_search_concurrency,
             ),
         )

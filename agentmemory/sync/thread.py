@@ -296,11 +296,21 @@ class Thread:
         soft_token_budget: int | None = None,
         format_config: SearchResultFormatConfig | None = None,
         search_config: MemorySearchConfig | SearchPreset | None = None,
+        context_card_token_limit: int | NotSet = NOT_SET_MARKER,
+        stable: bool = False,
+        include_profiles: bool = False,
+        include_guidelines: bool = False,
+        num_hops: int = 0,
+        max_linked_results: int = DEFAULT_MAX_LINKED_RESULTS,
     ) -> ContextCard:
         """Build compact context for the next answer.
 
+        Critical memories stand in it whatever is asked. With a language model it starts with the
+        stored summary; only the first one is waited for.
+
         Args:
-            query: What to search for; default the latest user message.
+            query: What to search for, together with summary and topics if there are; default the
+                latest user message.
             max_relevant_results: Most relevant records, 0 to 1000; default 5, or the sum of the
                 minima if that is more.
             min_relevant_results_by_type: How many records of "memory", "fact", "guideline",
@@ -316,6 +326,15 @@ class Thread:
             format_config: What to show of each record, over the card's defaults.
             search_config: What is done with what was found, for each set of results by itself,
                 over the thread's and the client's.
+            context_card_token_limit: Most tokens of the whole card; not positive: no limit;
+                default the thread's.
+            stable: Put what rarely changes first, byte for byte the same between turns, so that
+                prompt caches of model providers hit.
+            include_profiles: Show the profiles of the user and the agent.
+            include_guidelines: Show every valid guideline of the user and agent, at most 50,
+                whatever is asked.
+            num_hops: How far to follow links from each relevant memory, 0 to 5.
+            max_linked_results: Most linked memories of one relevant memory.
 
         Raises:
             ValidationError: An argument is not as described.
@@ -334,6 +353,12 @@ class Thread:
             soft_token_budget=soft_token_budget,
             format_config=format_config,
             search_config=search_config,
+            context_card_token_limit=context_card_token_limit,
+            stable=stable,
+            include_profiles=include_profiles,
+            include_guidelines=include_guidelines,
+            num_hops=num_hops,
+            max_linked_results=max_linked_results,
         )
 
     def add_memory(

@@ -13,7 +13,7 @@ from agentmemory import (
 )
 from agentmemory.errors import AuthenticationError, ModelUnavailableError
 from agentmemory.extraction import worker
-from agentmemory.telemetry import subscribe
+from agentmemory.telemetry import Event, subscribe
 from agentmemory.testing import ScriptedLlm
 from tests.extraction.conftest import NOW, answer, item, memory_with, user
 
@@ -131,7 +131,7 @@ async def test_links_can_be_made_in_a_call_of_their_own_or_not_at_all():
 
 
 async def test_valid_items_of_a_poor_answer_are_kept_and_the_others_told():
-    heard = []
+    heard: list[Event] = []
     llm = ScriptedLlm(
         {
             "memories": [
@@ -526,9 +526,14 @@ async def test_without_a_model_instructions_and_preferences_of_users_are_remembe
         assert (await memory.stats()).jobs == {}
 
 
-@pytest.mark.parametrize("option", ["extract_memories", "detect_instructions"])
-async def test_the_detector_can_be_switched_off(option):
-    config = MemoryExtractionConfig(**{option: False})
+@pytest.mark.parametrize(
+    "config",
+    [
+        MemoryExtractionConfig(extract_memories=False),
+        MemoryExtractionConfig(detect_instructions=False),
+    ],
+)
+async def test_the_detector_can_be_switched_off(config):
     async with memory_with(memory_extraction_config=config) as memory:
         thread = await memory.create_thread(user_id="u")
         await thread.add_messages([user("Always use metric units.")])

@@ -86,6 +86,9 @@ def record_where(record_filter: RecordFilter, alias: str = "r") -> Where:
     else:
         marks = ", ".join("?" * len(record_filter.tiers))
         where.add(f"{alias}.tier IN ({marks})", *(tier.value for tier in record_filter.tiers))
+    if record_filter.layers is not None:
+        marks = ", ".join("?" * len(record_filter.layers))
+        where.add(f"{alias}.layer IN ({marks})", *(item.value for item in record_filter.layers))
     add_metadata(where, f"{alias}.metadata", record_filter.metadata)
     _add_times(where, record_filter, alias)
     if record_filter.ids is not None:

@@ -172,7 +172,8 @@ class Searcher:
 
     async def refine(self, request: SearchRequest, ranked: Sequence[Ranked]) -> list[Ranked]:
         """Run the stages after fusion on one result set and cut it to what was asked for."""
-        refiner = Refiner(self._store, request.settings, now=self._clock.now())
+        now = request.as_of or request.known_as_of or self._clock.now()
+        refiner = Refiner(self._store, request.settings, now=now)
         items = await refiner.refine(ranked, request.query, request.count)
         return items if request.trace else with_timings_hidden(items)
 
@@ -200,7 +201,9 @@ class Searcher:
     def _result(self, item: Ranked, prepared: PreparedQuery) -> SearchResult:
         candidate = item.candidate
         measured = candidate.cosine is not None
-        distance = 1.0 - candidate.cosine if candidate.cosine is not None else 1.0 - item.score
+        # A reranker's scores may lie anywhere.
+        near = item.score if candidate.cosine is None else candidate.cosine
+        distance = 1.0 - (near if measured else min(max(near, 0.0), 1.0))
         return SearchResult(
             record=candidate.record,
             score=item.score,

@@ -94,6 +94,16 @@ async def test_the_age_counts_from_the_event_and_the_future_is_fresh() -> None:
         assert factors == pytest.approx({"soon": 1.0, "now": 1.0, "then": 0.5})
 
 
+async def test_looking_back_the_age_counts_from_then() -> None:
+    config = MemorySearchConfig(decay=DecayConfig(combine="multiply"))
+    async with memory_of() as memory:
+        await add(memory, "then", "The project ends?", 100)
+        (hit,) = await memory.search(
+            "project", user_id="u1", search_config=config, as_of=NOW - timedelta(days=93)
+        )
+        assert hit.score / stage(hit, "fusion").score == pytest.approx(0.5)
+
+
 async def test_linear_decay_and_half_lives_by_type() -> None:
     decay = DecayConfig(shape="linear", combine="multiply", half_life_days_by_type={"fact": 70})
     config = MemorySearchConfig(decay=decay)
@@ -124,6 +134,10 @@ async def test_a_rerankers_scores_decay_on_their_own_scale() -> None:
         hits = await memory.search("apple", user_id="u1", search_config=config)
         assert places(hits) == [0, 2, 1]
         assert [hit.score for hit in hits] == pytest.approx([1.0, 0.625, 0.25])
+        hits = await memory.search(
+            "apple", user_id="u1", search_config=TopKMemorySearchConfig(reranker=logits)
+        )
+        assert [(hit.score, hit.distance) for hit in hits] == [(7.0, 0.0), (1.0, 0.0), (-5.0, 1.0)]
 
 
 async def test_near_duplicates_collapse_into_the_best_and_are_counted() -> None:

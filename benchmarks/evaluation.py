@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from agentmemory import AsyncAgentMemory
-from agentmemory.config import SearchStrategy
+from agentmemory.config import MemorySearchConfig, SearchStrategy
 from benchmarks.datasets import Conversation, Dataset, Session
 from benchmarks.embedders import TimedEmbedder
 from benchmarks.environment import fingerprint_of, versions
@@ -168,6 +168,7 @@ async def ask(
     stopwatch: Stopwatch,
     *,
     limit: int | None,
+    search_config: MemorySearchConfig | None = None,
 ) -> tuple[list[Judged], list[Latency]]:
     """Ask a conversation's questions, each within its own user, and judge the rankings."""
     judged = []
@@ -180,6 +181,7 @@ async def ask(
             user_id=conversation.id,
             record_types=["message"],
             max_results=MAX_RESULTS,
+            search_config=search_config,
         )
         latencies.append(stopwatch.stop())
         judged.append(

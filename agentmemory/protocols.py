@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, runtime_checkable
 
+from agentmemory.layering import LayerStore
 from agentmemory.outbox import JobStore
 from agentmemory.records import ImageContent, RecordRelation, ScopedRecord, ThreadRecord
 from agentmemory.requests import (
@@ -232,7 +233,7 @@ class ISearchConfig(Protocol):
         ...
 
 
-class MemoryStore(JobStore, Protocol):
+class MemoryStore(JobStore, LayerStore, Protocol):
     """Keeps threads, records and everything derived from them.
 
     One method is one unit of work: a single transaction in a single round trip. A write and

@@ -83,7 +83,8 @@ class Record:
         layer: For layered retrieval, if it takes part.
         tags: Words it is found by in layered retrieval.
         confidence: 0.0 to 1.0; 1.0 at write.
-        hit_count: How often layered retrieval returned it.
+        hit_count: How often layered retrieval returned it and was asked to count.
+        last_hit_at: When it did so last.
         stability: Whether decay applies; None means by its type.
         trust: Where its text came from ("user", "assistant", "tool", "document", …).
         event_time: When what it says happened.
@@ -114,6 +115,7 @@ class Record:
     tags: tuple[str, ...] = ()
     confidence: float = 1.0
     hit_count: int = 0
+    last_hit_at: datetime | None = None
     stability: Stability | None = None
     trust: str | None = None
     event_time: datetime | None = None

@@ -7,7 +7,7 @@ field is worth to a search stands in `FIELD_WEIGHTS`. May import text, records a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -33,6 +33,7 @@ class FieldWeights:
     date: float = 1.5
     metadata: float = 0.7
     actor: float = 0.0
+    tags: float = 0.7
 
 
 FIELD_WEIGHTS: Final = FieldWeights()
@@ -48,6 +49,7 @@ class ChunkFields:
     date: str = ""
     metadata: str = ""
     actor: str = ""
+    tags: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +63,7 @@ class IndexSource:
         event_time: When it happened, if that is known.
         metadata: The caller's metadata.
         actor: The speaker's name.
+        tags: What it is found by besides.
     """
 
     content: str
@@ -69,6 +72,7 @@ class IndexSource:
     event_time: datetime | None = None
     metadata: Mapping[str, Any] | None = None
     actor: str | None = None
+    tags: Sequence[str] = ()
 
 
 def index_fingerprint() -> str:
@@ -87,6 +91,7 @@ def index_fields(source: IndexSource) -> tuple[ChunkFields, ...]:
     date = _tokens(_date_text(source.event_time)) if source.event_time is not None else ""
     metadata = _tokens("\n".join(string_leaves(source.metadata))) if source.metadata else ""
     actor = _tokens(source.actor) if source.actor else ""
+    tags = _tokens("\n".join(source.tags)) if source.tags else ""
     around = (source.previous or "", *chunks, source.following or "")
     return tuple(
         ChunkFields(
@@ -96,27 +101,33 @@ def index_fields(source: IndexSource) -> tuple[ChunkFields, ...]:
             date=date,
             metadata=metadata,
             actor=actor,
+            tags=tags,
         )
         for index, chunk in enumerate(chunks)
     )
 
 
 def scope_tokens(
-    user_id: str | None, agent_id: str | None, thread_id: str | None, record_type: str
+    user_id: str | None,
+    agent_id: str | None,
+    thread_id: str | None,
+    record_type: str,
+    layer: str | None = None,
 ) -> str:
     """Return the tokens that stand for a record's scope in the text index.
 
     Ids are hashed, for they may hold any character. The index only narrows by these tokens;
     the exact ids are compared on the record afterwards.
     """
-    return " ".join(
-        (
-            user_token(user_id),
-            user_type_token(user_id, record_type),
-            thread_token(thread_id),
-            agent_token(agent_id),
-        )
-    )
+    tokens = [
+        user_token(user_id),
+        user_type_token(user_id, record_type),
+        thread_token(thread_id),
+        agent_token(agent_id),
+    ]
+    if layer is not None:
+        tokens.append(layer_token(user_id, layer))
+    return " ".join(tokens)
 
 
 def user_token(user_id: str | None) -> str:
@@ -127,6 +138,11 @@ def user_token(user_id: str | None) -> str:
 def user_type_token(user_id: str | None, record_type: str) -> str:
     """Return the scope token of a user's records of one type."""
     return f"k{_digest(user_id)}{record_type.replace('_', '')}"
+
+
+def layer_token(user_id: str | None, layer: str) -> str:
+    """Return the scope token of a user's memories of one layer."""
+    return f"y{_digest(user_id)}{layer}"
 
 
 def thread_token(thread_id: str | None) -> str:

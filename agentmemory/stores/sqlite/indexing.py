@@ -27,24 +27,25 @@ _CHANGES_KEPT: Final = 50_000
 def reindex(connection: apsw.Connection, t: Tables, seqs: Iterable[int]) -> None:
     """Rewrite the index rows of records from what they and their neighbours hold now."""
     insert = (
-        f"INSERT INTO {t.fts} (rowid, {', '.join(FTS_COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+        f"INSERT INTO {t.fts} (rowid, {', '.join(FTS_COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
     )
     for seq in sorted(set(seqs)):
         unindex(connection, t, (seq,))
         row = fetch_one(
             connection,
             f"SELECT record_type, user_id, agent_id, thread_id, actor, content, metadata, "
-            f"event_time FROM {t.record} WHERE seq = ?",
+            f"event_time, layer, tags FROM {t.record} WHERE seq = ?",
             (seq,),
         )
         if row is None:
             continue
-        record_type, user_id, agent_id, thread_id, actor, content, metadata, event_time = row
+        record_type, user_id, agent_id, thread_id, actor, content, metadata = row[:7]
+        event_time, layer, tags = row[7:]
         previous, following = None, None
         if record_type == "message":
             previous = _content_of(connection, t, neighbour(connection, t, thread_id, seq, -1))
             following = _content_of(connection, t, neighbour(connection, t, thread_id, seq, 1))
-        scope = scope_tokens(user_id, agent_id, thread_id, record_type)
+        scope = scope_tokens(user_id, agent_id, thread_id, record_type, layer)
         source = IndexSource(
             content=content,
             previous=previous,
@@ -52,6 +53,7 @@ def reindex(connection: apsw.Connection, t: Tables, seqs: Iterable[int]) -> None
             event_time=from_micros(event_time),
             metadata=None if metadata == "{}" else orjson.loads(metadata),
             actor=actor,
+            tags=() if tags == "[]" else orjson.loads(tags),
         )
         for chunk in index_fields(source):
             connection.execute(f"INSERT INTO {t.chunk} (record_seq) VALUES (?)", (seq,))
@@ -66,6 +68,7 @@ def reindex(connection: apsw.Connection, t: Tables, seqs: Iterable[int]) -> None
                     chunk.date,
                     chunk.metadata,
                     chunk.actor,
+                    chunk.tags,
                 ),
             )
 

@@ -29,7 +29,16 @@ REGISTRY: Final = "agentmemory_store"
 
 _STORE_ID: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,15}")
 
-FTS_COLUMNS: Final = ("scope", "content", "previous", "following", "date", "metadata", "actor")
+FTS_COLUMNS: Final = (
+    "scope",
+    "content",
+    "previous",
+    "following",
+    "date",
+    "metadata",
+    "actor",
+    "tags",
+)
 
 
 def check_store_id(value: object) -> str:
@@ -99,6 +108,7 @@ def _create_v1(t: Tables) -> tuple[str, ...]:
             tags TEXT NOT NULL,
             confidence REAL NOT NULL,
             hit_count INTEGER NOT NULL,
+            last_hit_at INTEGER,
             stability TEXT,
             trust TEXT,
             event_time INTEGER,
@@ -115,6 +125,8 @@ def _create_v1(t: Tables) -> tuple[str, ...]:
         f"CREATE INDEX {t.record}_thread ON {t.record} (thread_id, record_type, seq)",
         f"CREATE INDEX {t.record}_actor ON {t.record} (user_id, actor) WHERE actor IS NOT NULL",
         f"CREATE INDEX {t.record}_event ON {t.record} (user_id, effective_time, seq)",
+        f"""CREATE INDEX {t.record}_layer ON {t.record} (user_id, layer, seq)
+            WHERE layer IS NOT NULL""",
         f"""CREATE INDEX {t.record}_expiry ON {t.record} (expires_at)
             WHERE expires_at IS NOT NULL""",
         f"""CREATE UNIQUE INDEX {t.record}_user_profile ON {t.record} (user_id)

@@ -58,6 +58,7 @@ from agentmemory.stores.sqlite.connection import MEMORY
 from agentmemory.stores.sqlite.engine import SqliteEngine
 from agentmemory.stores.sqlite.images import read_images
 from agentmemory.stores.sqlite.indexing import drop_vectors, neighbour, put_vectors, reindex
+from agentmemory.stores.sqlite.layers import SqliteLayers
 from agentmemory.stores.sqlite.links import (
     change_link,
     expand,
@@ -91,7 +92,7 @@ _REINDEX_TIMEOUT_S: Final = 3600.0
 """Seconds the index of a large store may take to be made anew by a newer release."""
 
 
-class SqliteStore(SqliteOutbox):
+class SqliteStore(SqliteLayers, SqliteOutbox):
     """A `MemoryStore` in one SQLite file.
 
     Args:

@@ -35,7 +35,7 @@ from agentmemory.stores.sqlite.indexing import (
     put_vectors,
     reindex,
 )
-from agentmemory.stores.sqlite.links import insert_link, tell_dependants
+from agentmemory.stores.sqlite.links import dependants, insert_link, tell_dependants
 from agentmemory.stores.sqlite.query import fetch_one
 from agentmemory.stores.sqlite.rows import (
     INSERT_COLUMNS,
@@ -288,6 +288,8 @@ def change_record(
             (invalid, to_micros(now), seq),
         )
         tell_dependants(connection, t, seq)
+    if "content" in given and record_type != "message":
+        _tell_of_change(connection, t, seq)
     if image is not None:
         put_image(connection, t, seq, image)
     if _INDEXED_FIELDS & given.keys():
@@ -310,6 +312,19 @@ def change_record(
         put_vectors(connection, t, vectors)
     insert_jobs(connection, t, jobs, now)
     return _by_seq(connection, t, (seq,))[0]
+
+
+def _tell_of_change(connection: apsw.Connection, t: Tables, seq: int) -> None:
+    """Mark the memories of layers that rest on a rule whose text changed; eviction reads that."""
+    places = dependants(connection, t, (seq,))
+    if places:
+        connection.execute(
+            f"UPDATE {t.record} SET review_reason = 'rests on ' || "
+            f"(SELECT id FROM {t.record} WHERE seq = ?) || ', whose text was changed' "
+            f"WHERE seq IN (SELECT value FROM json_each(?)) AND seq <> ? "
+            f"AND layer IS NOT NULL AND review_reason IS NULL",
+            (seq, dump_json(places), seq),
+        )
 
 
 def _column_value(name: str, value: Any) -> Any:

@@ -1,0 +1,203 @@
+"""What layered retrieval asks of a store: plain values and the protocol.
+
+A store answers each of these in one round trip. May import requests, records and below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from agentmemory.checks import check_duration, check_int, check_number
+from agentmemory.errors import ValidationError
+from agentmemory.records import Layer, ScopedRecord, Tier
+from agentmemory.requests import QueryTerm, RecordFilter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerWord:
+    """A keyword as the text index knows it.
+
+    Args:
+        text: The keyword.
+        terms: Its analysed words; a memory has it if it has all of them.
+        weight: What it is worth beside others.
+    """
+
+    text: str
+    terms: tuple[QueryTerm, ...]
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerQuery:
+    """What a layered retrieval looks for.
+
+    Args:
+        filter: Which records take part.
+        words: The keywords, matched against tags and content.
+        layers: Where to look for them; CRITICAL is not matched.
+        pool: Most memories of each of these layers, the best matches first.
+        with_critical: Whether the CRITICAL memories are wanted too, all of them.
+    """
+
+    filter: RecordFilter
+    words: tuple[LayerWord, ...]
+    layers: tuple[Layer, ...]
+    pool: int
+    with_critical: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerMatch:
+    """A memory that holds keywords.
+
+    Args:
+        record: The memory.
+        match: The share of the keywords it holds, weighted by how rare they are: 0.0 to 1.0. A
+            keyword that is only in the content counts for four fifths of one in the tags.
+        words: The keywords it holds.
+    """
+
+    record: ScopedRecord
+    match: float
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerMatches:
+    """What a store found for a layered retrieval.
+
+    Args:
+        critical: All CRITICAL memories, in the order of writing.
+        matches: The best matches of each layer, best first.
+        active: How many memories of any layer the filter lets through.
+    """
+
+    critical: tuple[ScopedRecord, ...] = ()
+    matches: Mapping[Layer, tuple[LayerMatch, ...]] = field(default_factory=dict)
+    active: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvictionPolicy:
+    """When a memory of a layer leaves what is retrieved.
+
+    A memory is idle since it was last counted as a hit, else since it was written. CRITICAL
+    memories are exempt, and so are memories without a layer.
+
+    Args:
+        warm_after: Idle for longer than this: warm. Days or a `timedelta`; default 30 days.
+        cold_after: Idle for longer than this: cold. Default 90 days.
+        archive_after: Idle for longer than this: archived. Default 180 days.
+        kept_hits: With at least so many hits, all three times are twice as long. Default 2.
+        deprecate_below: With less confidence than this, or once what it depends on was changed,
+            made invalid or deleted: deprecated. Default 0.3.
+
+    Raises:
+        ValidationError: A value out of range, or the times are not in this order.
+    """
+
+    warm_after: timedelta | float = timedelta(days=30)
+    cold_after: timedelta | float = timedelta(days=90)
+    archive_after: timedelta | float = timedelta(days=180)
+    kept_hits: int = 2
+    deprecate_below: float = 0.3
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            if item.name.endswith("_after"):
+                value = check_duration(getattr(self, item.name), argument=item.name)
+                object.__setattr__(self, item.name, value)
+        check_int(self.kept_hits, argument="kept_hits", minimum=1)
+        check_number(self.deprecate_below, argument="deprecate_below", minimum=0, maximum=1)
+        warm, cold, archive = self.patience
+        if not warm <= cold <= archive:
+            msg = (
+                f"`cold_after` is {self.cold_after!r}; accepted: from `warm_after` "
+                f"{self.warm_after!r} to `archive_after` {self.archive_after!r}"
+            )
+            raise ValidationError(msg, argument="cold_after")
+
+    @property
+    def patience(self) -> tuple[timedelta, timedelta, timedelta]:
+        """How long a memory may be idle before it is warm, cold, archived."""
+        times: list[Any] = [self.warm_after, self.cold_after, self.archive_after]
+        return times[0], times[1], times[2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierChange:
+    """A memory that an eviction moves.
+
+    Args:
+        id: The memory.
+        before: Its tier until then.
+        after: Its tier from then on.
+        reason: Why, in words.
+    """
+
+    id: str
+    before: Tier
+    after: Tier
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvictionReport:
+    """What an eviction moved, or would move.
+
+    Args:
+        changes: In the order of writing of the memories.
+        dry_run: Whether nothing was changed.
+    """
+
+    changes: tuple[TierChange, ...] = ()
+    dry_run: bool = False
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many memories moved to each tier."""
+        counts: dict[str, int] = {}
+        for change in self.changes:
+            counts[change.after.value] = counts.get(change.after.value, 0) + 1
+        return counts
+
+
+class LayerStore(Protocol):
+    """Finds memories by layer and keeps count of their use."""
+
+    async def match_layers(self, query: LayerQuery) -> LayerMatches:
+        """Return all CRITICAL memories, and of other layers those that hold keywords."""
+        ...
+
+    async def count_hits(self, record_filter: RecordFilter, *, now: datetime) -> int:
+        """Count one hit for each record the filter lets through, and return how many these are.
+
+        Neither revision nor time of change of a record moves.
+        """
+        ...
+
+    async def adjust_confidence(
+        self, record_filter: RecordFilter, delta: float, *, now: datetime
+    ) -> tuple[ScopedRecord, ...]:
+        """Add to the confidence of the records of `record_filter.ids`, within 0.0 and 1.0.
+
+        Raising counts as use and as a review: a record that was put away is hot again, and a mark
+        for review ends, unless its confidence is still below 0.3.
+
+        Returns:
+            The records as they are now, in the order of the ids.
+
+        Raises:
+            NotFoundError: One of them is not in that scope; none is changed then.
+        """
+        ...
+
+    async def evict(
+        self, record_filter: RecordFilter, policy: EvictionPolicy, *, now: datetime, dry_run: bool
+    ) -> EvictionReport:
+        """Move memories of layers to the tier that idle time, hits and confidence give them."""
+        ...

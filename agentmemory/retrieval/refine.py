@@ -166,8 +166,10 @@ class Refiner:
             )
         except ModelError as error:
             return self._degraded(items, "prune", error)
-        if outcome.failures and settings.strict:
-            raise ModelError(outcome.failures[0])
+        if outcome.failures:
+            if settings.strict:
+                raise ModelError(outcome.failures[0])
+            _tell("prune", f"pruned in part: {outcome.failures[0]}", "model")
         took = time.perf_counter() - started
         emit(
             Event(
@@ -196,15 +198,19 @@ class Refiner:
     def _degraded(self, items: list[Ranked], stage: str, error: ModelError) -> list[Ranked]:
         if self._settings.strict:
             raise error
-        emit(
-            Event(
-                name="search.degraded",
-                message=f"the stage {stage!r} was left out: {error}",
-                level="warning",
-                attributes={"error.type": error.code, "agentmemory.stage": stage},
-            )
-        )
+        _tell(stage, f"the stage {stage!r} was left out: {error}", error.code)
         return [item.noting(f"{stage} left out: {error}") for item in items]
+
+
+def _tell(stage: str, message: str, code: str) -> None:
+    emit(
+        Event(
+            name="search.degraded",
+            message=message,
+            level="warning",
+            attributes={"error.type": code, "agentmemory.stage": stage},
+        )
+    )
 
 
 def settled(items: Sequence[Ranked]) -> list[Ranked]:

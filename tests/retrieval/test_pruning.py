@@ -249,7 +249,10 @@ async def test_calls_that_fail_drop_nothing_and_are_told_of_on_the_results() -> 
     config = PruningMemorySearchConfig(pruner=Failing([], fails=[2, 4]), evaluation_mode=EXHAUSTIVE)
     async with lexical() as memory:
         await fill(memory, 6)
-        hits = await memory.search("apple", user_id="u1", search_config=config)
+        events: list[Event] = []
+        with subscribe(events.append):
+            hits = await memory.search("apple", user_id="u1", search_config=config)
+        assert [e.name for e in events if e.level == "warning"] == ["search.degraded"]
         assert places(hits) == [0, 2, 4]
         for hit in hits:
             assert [note.partition(": ")[0] for note in hit.explain.notes] == ["pruned in part"] * 2

@@ -31,6 +31,8 @@ from benchmarks.overhead import add_command as add_overhead
 from benchmarks.overhead import measure_overhead, print_overhead
 from benchmarks.report import print_quality, print_scale, say_progress
 from benchmarks.scale import measure_scale
+from benchmarks.writes import add_command as add_writes
+from benchmarks.writes import measure_writes, print_writes
 
 DEFAULT_SIZES: Final = (1_000, 10_000)
 
@@ -91,6 +93,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     add_ablation(commands, _positive)
     add_overhead(commands, _positive)
+    add_writes(commands, _positive)
     text = "standing instructions and preferences found without a language model, on BEAM"
     detector = commands.add_parser("detector", help=text, description=text)
     detector.add_argument(
@@ -136,6 +139,8 @@ async def run(arguments: argparse.Namespace, directory: Path) -> dict[str, Any]:
     Raises:
         BenchmarkError: The data, the embedder or the combination cannot be used.
     """
+    if arguments.command == "writes":
+        return await measure_writes(directory, rounds=arguments.rounds)
     if arguments.command == "overhead":
         return await measure_overhead(rounds=arguments.rounds)
     embedder = make_embedder(arguments.embedder)
@@ -213,6 +218,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print_detector(report)
     elif arguments.command == "ablation":
         print_ablation(report)
+    elif arguments.command == "writes":
+        print_writes(report)
     elif arguments.command == "overhead":
         print_overhead(report)
     elif arguments.command == "scale":

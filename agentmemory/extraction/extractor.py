@@ -69,7 +69,7 @@ SUMMARIZE: Final = "summarize"
 RELATED: Final = 12
 """How many stored memories a model is offered for linking."""
 
-_LONGEST_QUERY: Final = 2000
+_LONGEST_QUERY: Final = 600
 _MOST_IMAGES: Final = 4
 _OVERHEAD: Final = 2000
 """Tokens that instructions and tags may take besides the messages."""

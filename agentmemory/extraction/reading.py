@@ -1,7 +1,7 @@
 """From a model's answer to memories and links: what it may claim, and what is left out.
 
 The schema has been checked; here the answer is held against the messages it is about. May import
-the pure modules of this room, text, extraction_config, protocols and records. Pure.
+the pure modules of this room, ontology's lifecycle, text, extraction_config, protocols and records. Pure.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from agentmemory.extraction.duplicates import is_near_duplicate, support
 from agentmemory.extraction.evidence import lowest_trust, may_instruct, trust_of
 from agentmemory.extraction.prompts import MAX_MEMORIES
 from agentmemory.extraction.times import resolve_time
+from agentmemory.ontology.lifecycle import layer_of
 from agentmemory.records import (
     LIFECYCLE_LINK_TYPES,
     LINK_TYPES,
@@ -272,6 +273,7 @@ def to_record(
         record_type=draft.memory_type,
         content=draft.content,
         metadata=metadata,
+        layer=layer_of(draft.memory_type),
         tags=draft.tags,
         confidence=draft.confidence,
         stability=draft.stability,

@@ -24,8 +24,23 @@ _UNITS: Final = {
     "个月": timedelta(days=30),
     "年": timedelta(days=365),
 }
-_AGO: Final = re.compile(r"(?P<n>\d+|an?|one)\s+(?P<unit>minute|hour|day|week|month|year)s?\s+ago")
-_AHEAD: Final = re.compile(r"in\s+(?P<n>\d+|an?|one)\s+(?P<unit>minute|hour|day|week|month|year)s?")
+_NUMBERS: Final = [
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+]
+_COUNT: Final = rf"(?P<n>\d+|an?|{'|'.join(_NUMBERS)})"
+_AGO: Final = re.compile(rf"{_COUNT}\s+(?P<unit>minute|hour|day|week|month|year)s?\s+ago")
+_AHEAD: Final = re.compile(rf"in\s+{_COUNT}\s+(?P<unit>minute|hour|day|week|month|year)s?")
 _CHINESE: Final = re.compile(r"(?P<n>\d+)\s*(?P<unit>分钟|小时|天|周|个月|年)(?P<way>前|后)")
 _DAYS: Final = {
     "the day before yesterday": -2,
@@ -96,7 +111,7 @@ def _relative(words: str, said_at: datetime) -> datetime | None:
         found = pattern.fullmatch(words)
         if found is not None:
             way = sign or (-1 if found["way"] == "前" else 1)
-            count = int(found["n"]) if found["n"].isdigit() else 1
+            count = _number(found["n"])
             return _counted(said_at, midnight, found["unit"], way * count)
     found = _WEEKDAY.fullmatch(words)
     if found is None:
@@ -105,6 +120,12 @@ def _relative(words: str, said_at: datetime) -> datetime | None:
     if found[1] in ("next", "this"):
         return _moved(midnight, timedelta(days=ahead or 7))
     return _moved(midnight, timedelta(days=ahead - 7))
+
+
+def _number(word: str) -> int:
+    if word.isdigit():
+        return int(word)
+    return _NUMBERS.index(word) + 1 if word in _NUMBERS else 1
 
 
 def _counted(said_at: datetime, midnight: datetime, unit: str, count: int) -> datetime | None:

@@ -76,12 +76,11 @@ async def test_the_sample_of_the_documents_is_rendered():
                 {"role": "assistant", "content": "I can compare concise options and tradeoffs."},
             ]
         )
-        for kind, text in (
-            ("preference", "User prefers vegetarian restaurants."),
-            ("guideline", "Offer concise recommendations with clear tradeoffs."),
-            ("memory", "User is comparing pizza places for Friday."),
-        ):
-            await thread.add_memory(text, memory_type=kind)
+        await thread.add_memory("User prefers vegetarian restaurants.", memory_type="preference")
+        await thread.add_memory(
+            "Offer concise recommendations with clear tradeoffs.", memory_type="guideline"
+        )
+        await thread.add_memory("User is comparing pizza places for Friday.", memory_type="memory")
         card = await thread.get_context_card(
             max_relevant_results=6,
             min_relevant_results_by_type={"preference": 1, "guideline": 1, "message": 1},

@@ -151,7 +151,7 @@ def _link_from_row(row: Sequence[Any]) -> RecordRelation:
         relation_type=row[5],
         opposite_relation_type=row[6],
         timestamp=from_micros(row[7]),
-        metadata=orjson.loads(row[8]),
+        metadata={} if row[8] == "{}" else orjson.loads(row[8]),
         created_at=created_at,
     )
 
@@ -456,12 +456,12 @@ def expand(
     where = record_where(replace(query.filter, ids=None, exclude_ids=(), include_invalid=True), "o")
     types = [name for name in query.filter.record_types or MEMORY_TYPES if name in MEMORY_TYPES]
     where.add("o.record_type IN (SELECT value FROM json_each(?))", dump_json(types))
-    root_seqs: dict[str, int] = dict(
-        connection.execute(
-            f"SELECT id, seq FROM {t.record} WHERE id IN (SELECT value FROM json_each(?))",
-            (dump_json(query.roots),),
-        ).fetchall()  # type: ignore[arg-type]
+    roots = fetch_all(
+        connection,
+        f"SELECT id, seq, record_type FROM {t.record} WHERE id IN (SELECT value FROM json_each(?))",
+        (dump_json(query.roots),),
     )
+    root_seqs: dict[str, int] = {name: seq for name, seq, _ in roots}
     known_at = to_micros(query.filter.known_at)
     reached = {root: {seq} for root, seq in root_seqs.items()}
     trees: dict[str, list[_Step]] = {root: [] for root in root_seqs}
@@ -485,14 +485,14 @@ def expand(
                     kept.append(step)
             frontier[root] = nexts
     kept_steps = [step for tree in trees.values() for step in tree]
-    relations = _relations(connection, t, (step[4] for step in kept_steps))
     records = _records(connection, t, (step[3] for step in kept_steps))
-    names = {seq: root for root, seq in root_seqs.items()}
-    names.update((seq, record.id) for seq, record in records.items())
+    ends = {seq: (name, record_type) for name, seq, record_type in roots}
+    ends.update((seq, (record.id, record.record_type)) for seq, record in records.items())
+    relations = _relations(connection, t, (step[4] for step in kept_steps), ends)
     return {
         root: tuple(
             LinkedNode(
-                parent_id=names[step[2]], relation=relations[step[4]], record=records[step[3]]
+                parent_id=ends[step[2]][0], relation=relations[step[4]], record=records[step[3]]
             )
             for step in tree
         )
@@ -514,7 +514,7 @@ def _steps(
     """Return the links that leave each record in either direction, to records that pass."""
     steps: dict[int, list[_Step]] = defaultdict(list)
     listed = dump_json(list(seqs))
-    for step in fetch_all(
+    rows: list[Any] = fetch_all(
         connection,
         f"WITH hop (made, id, here, there, link_seq) AS ("
         f"SELECT l.created_at, l.id, l.source_seq, l.target_seq, l.seq FROM json_each(?) j "
@@ -525,23 +525,30 @@ def _steps(
         f"CROSS JOIN {t.record} o ON o.seq = h.there "
         f"WHERE {where.sql} AND h.made <= ? ORDER BY h.made, h.id",
         (listed, listed, *where.binds, _LAST_MOMENT if known_at is None else known_at),
-    ):
-        made, link_id, here, there, link_seq = step
-        steps[here].append((made, link_id, here, there, link_seq))
+    )
+    for step in rows:
+        steps[step[2]].append(step)
     return steps
 
 
 def _relations(
-    connection: apsw.Connection, t: Tables, seqs: Iterable[int]
+    connection: apsw.Connection,
+    t: Tables,
+    seqs: Iterable[int],
+    ends: Mapping[int, tuple[str, str]],
 ) -> dict[int, RecordRelation]:
+    """Return links by seq; both ends of each are known by id and type already."""
     rows = fetch_all(
         connection,
-        f"SELECT l.seq, {_LINK_COLUMNS} FROM json_each(?) j "
-        f"CROSS JOIN {t.link} l ON l.seq = j.value "
-        f"JOIN {t.record} s ON s.seq = l.source_seq JOIN {t.record} e ON e.seq = l.target_seq",
+        f"SELECT l.seq, l.source_seq, l.target_seq, l.id, l.relation_type, "
+        f"l.opposite_relation_type, l.timestamp, l.metadata, l.created_at "
+        f"FROM json_each(?) j CROSS JOIN {t.link} l ON l.seq = j.value",
         (dump_json(sorted(set(seqs))),),
     )
-    return {row[0]: _link_from_row(row[1:]) for row in rows}
+    return {
+        seq: _link_from_row((link_id, *ends[source], *ends[target], *values))
+        for seq, source, target, link_id, *values in rows
+    }
 
 
 def _records(

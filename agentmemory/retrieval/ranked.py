@@ -9,9 +9,10 @@ from agentmemory.requests import Candidate
 from agentmemory.results import StageTrace
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Not frozen, for that makes it four times dearer; each stage makes new ones all the same.
+@dataclass(slots=True, kw_only=True)
 class Ranked:
-    """A candidate with its present score and what each stage did to it.
+    """A candidate with its present score and what each stage did to it; never changed.
 
     Args:
         candidate: What the store brought.

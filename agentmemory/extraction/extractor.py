@@ -43,6 +43,7 @@ from agentmemory.models.schema import MisfitError, fit
 from agentmemory.protocols import ChatMessage, Clock, ILlm, ImagePart, MemoryStore, TokenCounter
 from agentmemory.records import MEMORY_TYPES, RecordRelation, ScopedRecord, ThreadRecord
 from agentmemory.requests import (
+    MAX_LIST_LIMIT,
     Expectation,
     Job,
     JobDraft,
@@ -407,7 +408,7 @@ class Extractor:
             records=tuple(records.values()),
             vectors=vectors,
             links=tuple(links),
-            jobs=self._following(batch),
+            jobs=await self._following(batch),
             expects=tuple(
                 Expectation(record_id=record.id, revision=record.revision)
                 for record in batch.messages
@@ -432,9 +433,23 @@ class Extractor:
                 return record
         return None
 
-    def _following(self, batch: _Batch) -> tuple[JobDraft, ...]:
-        """Return the job that looks whether the summary is due."""
+    async def _following(self, batch: _Batch) -> tuple[JobDraft, ...]:
+        """Return the job that renews the summary, if that is due."""
         if self._llm is None or not batch.settings.enable_context_summary or not batch.messages:
+            return ()
+        due = min(max(batch.settings.context_summary_update_frequency, 1), MAX_LIST_LIMIT)
+        summary = await self._store.get_summary(batch.thread.id)
+        page = await self._store.list_records(
+            ListQuery(
+                filter=RecordFilter(
+                    scope=within(batch.thread), now=self._clock.now(), record_types=("message",)
+                ),
+                limit=due,
+                descending=True,
+            )
+        )
+        covered = 0 if summary is None else summary.covers_seq
+        if sum(record.seq > covered for record in page.items) < due:
             return ()
         last = batch.messages[-1]
         return (
@@ -442,7 +457,7 @@ class Extractor:
                 id=f"{SUMMARIZE}:{last.id}:{last.revision}",
                 kind=SUMMARIZE,
                 thread_id=batch.thread.id,
-                payload={"due": batch.settings.context_summary_update_frequency},
+                payload={"due": due},
             ),
         )
 

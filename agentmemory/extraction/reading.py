@@ -1,7 +1,8 @@
 """From a model's answer to memories and links: what it may claim, and what is left out.
 
 The schema has been checked; here the answer is held against the messages it is about. May import
-the pure modules of this room, ontology's lifecycle, text, extraction_config, protocols and records. Pure.
+the pure modules of this room, ontology's lifecycle, text, extraction_config, protocols and records.
+Pure.
 """
 
 from __future__ import annotations

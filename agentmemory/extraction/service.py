@@ -89,7 +89,7 @@ class Extraction:
         if summarize is not None:
             handlers[SUMMARIZE] = summarize
         self._kinds = tuple(handlers)
-        self.worker = Worker(store, clock, handlers)
+        self.worker = Worker(store, clock, handlers, follow_ups=(SUMMARIZE,))
 
     async def resume(self) -> None:
         """Go on with what was left when a process ended; called once the store is open."""

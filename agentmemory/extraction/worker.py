@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -72,9 +72,18 @@ class Worker:
         store: The store, which is open when work begins.
         clock: Tells when jobs are due and leases run out.
         handlers: Who does which kind of job; other kinds are left to other workers.
+        follow_ups: Kinds of jobs that other jobs bring.
     """
 
-    def __init__(self, store: MemoryStore, clock: Clock, handlers: Mapping[str, Handler]) -> None:
+    def __init__(
+        self,
+        store: MemoryStore,
+        clock: Clock,
+        handlers: Mapping[str, Handler],
+        *,
+        follow_ups: Sequence[str] = (),
+    ) -> None:
+        self._follow_ups = tuple(follow_ups)
         self._store = store
         self._clock = clock
         self._handlers = handlers
@@ -119,7 +128,7 @@ class Worker:
             await asyncio.wait((task,))
 
     async def wait(self, *, thread_id: str | None, timeout: float | None) -> None:
-        """Wait until every job stored so far is done or given up.
+        """Wait until every job stored so far is done or given up, with the jobs it brought.
 
         Args:
             thread_id: Only jobs of this thread; None for all.
@@ -128,19 +137,19 @@ class Worker:
         Raises:
             WaitTimeoutError: Jobs are left after `timeout`.
         """
-        _, newest = await self._store.open_jobs(thread_id=thread_id, kinds=self._kinds)
-        left = newest
+        left = 0
         with anyio.move_on_after(timeout):
-            while True:
-                progress = self._progress
-                left, _ = await self._store.open_jobs(
-                    thread_id=thread_id, until_seq=newest, kinds=self._kinds
-                )
-                if not left:
-                    return
-                self.wake()
-                with anyio.move_on_after(_WAIT_S):
-                    await progress.wait()
+            for kinds in (self._kinds, self._follow_ups):
+                left, newest = await self._store.open_jobs(thread_id=thread_id, kinds=kinds)
+                while left:
+                    progress = self._progress
+                    self.wake()
+                    with anyio.move_on_after(_WAIT_S):
+                        await progress.wait()
+                    left, _ = await self._store.open_jobs(
+                        thread_id=thread_id, until_seq=newest, kinds=kinds
+                    )
+            return
         msg = f"after {timeout:g} s there are {left} jobs left; they go on in the background"
         raise WaitTimeoutError(msg)
 

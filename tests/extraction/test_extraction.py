@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import anyio
 import pytest
 
@@ -11,10 +13,16 @@ from agentmemory import (
     ModelError,
     WaitTimeoutError,
 )
-from agentmemory.errors import AuthenticationError, ModelUnavailableError
+from agentmemory.errors import (
+    AuthenticationError,
+    ConfigurationError,
+    ModelUnavailableError,
+    ValidationError,
+)
 from agentmemory.extraction import worker
 from agentmemory.telemetry import Event, subscribe
 from agentmemory.testing import ScriptedLlm
+from agentmemory.testing.conformance.lists import small_png
 from tests.extraction.conftest import NOW, answer, item, memory_with, user
 
 INLINE = MemoryExtractionConfig(extraction_mode="inline", enable_context_summary=False)
@@ -686,3 +694,59 @@ async def test_model_errors_are_raised_as_themselves():
         thread = await memory.create_thread(user_id="u")
         with pytest.raises(ModelError, match="no such key"):
             await thread.add_messages([user("I have a cat.")])
+
+
+@pytest.mark.parametrize(
+    ("mode", "captions", "images"), [("disabled", 0, 0), ("caption", 1, 0), ("image", 1, 1)]
+)
+async def test_images_are_shown_to_the_model_as_far_as_the_configuration_says(
+    mode, captions, images
+):
+    llm = ScriptedLlm(answer())
+    config = MemoryExtractionConfig(memory_extraction_image_context=mode).over(INLINE)
+    async with memory_with(llm, memory_extraction_config=config) as memory:
+        thread = await memory.create_thread(user_id="u")
+        other = await memory.create_thread(user_id="u")
+        await thread.add_image(small_png(), description="A red bicycle.")
+        await other.add_image(small_png(), description="A blue car.")
+        await thread.add_messages([user("That one is mine.")])
+    (call,) = llm.calls
+    assert call.text.count("A red bicycle.") == captions
+    assert "A blue car." not in call.text
+    parts = call.messages[-1]["content"]
+    shown = [part for part in parts if not isinstance(part, str) and part["type"] == "image"]
+    assert len(shown) == images
+    if images:
+        assert shown[0]["mime_type"] == "image/png"
+
+
+async def test_a_configuration_of_another_type_is_refused():
+    with pytest.raises(ValidationError, match="memory_extraction_config"):
+        async with memory_with() as memory:
+            await memory.create_thread(user_id="u", memory_extraction_config="inline")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("name", "value"), [("llm", 5), ("redactor", "all")])
+def test_bad_options_of_the_client_are_refused_by_name(name, value):
+    with pytest.raises(ConfigurationError, match=f"`{name}`"):
+        memory_with(**{name: value}) if name != "llm" else memory_with(value)
+
+
+async def test_a_redactor_that_gives_no_text_is_told():
+    async with memory_with(redactor=lambda text: None) as memory:
+        thread = await memory.create_thread(user_id="u")
+        with pytest.raises(ConfigurationError, match="redactor"):
+            await thread.add_messages([user("hello")])
+        assert list(await thread.get_messages()) == []
+
+
+async def test_bad_timeouts_and_limits_are_refused_by_name():
+    async with memory_with() as memory:
+        thread = await memory.create_thread(user_id="u")
+        for waiter in (memory, thread):
+            bad: list[Any] = [-1, "soon", float("nan")]
+            for value in bad:
+                with pytest.raises(ValidationError, match="`timeout`"):
+                    await waiter.wait_for_memory_extraction(value)
+        with pytest.raises(ValidationError, match="`limit`"):
+            await memory.list_failed(limit=0)

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from agentmemory.extraction.duplicates import is_near_duplicate, support
-from agentmemory.extraction.reading import MAX_MEMORIES, inherited_metadata, read_answer
+from agentmemory.extraction.prompts import MAX_MEMORIES
+from agentmemory.extraction.reading import inherited_metadata, read_answer
 from agentmemory.extraction.shortening import OMISSION, beginning, pieces, shortened
 from agentmemory.extraction.times import resolve_time
 from agentmemory.records import ScopedRecord

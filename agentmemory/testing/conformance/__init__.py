@@ -15,6 +15,7 @@ from __future__ import annotations
 from agentmemory.testing.conformance.base import StoreRules
 from agentmemory.testing.conformance.deletes import DeleteRules
 from agentmemory.testing.conformance.expansion import ExpansionRules
+from agentmemory.testing.conformance.jobs import JobRules
 from agentmemory.testing.conformance.links import LinkRules
 from agentmemory.testing.conformance.lists import ImageRules, ListRules, ProfileRules
 from agentmemory.testing.conformance.scopes import ScopeRules
@@ -32,5 +33,6 @@ class StoreConformance(
     ProfileRules,
     ImageRules,
     DeleteRules,
+    JobRules,
 ):
     """Every rule."""

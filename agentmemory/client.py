@@ -27,6 +27,7 @@ from agentmemory.extraction_config import MemoryExtractionConfig, check_extracti
 from agentmemory.forgetting import forget
 from agentmemory.handles.base import explicit_user
 from agentmemory.handles.client_images import ClientImages
+from agentmemory.handles.client_layers import ClientLayers
 from agentmemory.handles.client_links import ClientLinks
 from agentmemory.handles.client_memories import ClientMemories
 from agentmemory.handles.client_profiles import ClientProfiles
@@ -68,7 +69,9 @@ from agentmemory.stores.filters import parse_filter
 from agentmemory.thread import DEFAULT_TYPE_SEARCH_CONCURRENCY, AsyncThread
 
 
-class AsyncAgentMemory(ClientMemories, ClientLinks, ClientProfiles, ClientImages, ClientWork):
+class AsyncAgentMemory(
+    ClientMemories, ClientLayers, ClientLinks, ClientProfiles, ClientImages, ClientWork
+):
     """Memory for agents: threads of messages, durable memories, search and context cards.
 
     Works as an async context manager and without; the database is opened on first need.

@@ -86,7 +86,8 @@ class EvictionPolicy:
     """When a memory of a layer leaves what is retrieved.
 
     A memory is idle since it was last counted as a hit, else since it was written. CRITICAL
-    memories are exempt, and so are memories without a layer.
+    memories are exempt, and so are memories without a layer; guidelines, which stand until they
+    are taken back, become cold but are not archived.
 
     Args:
         warm_after: Idle for longer than this: warm. Days or a `timedelta`; default 30 days.

@@ -26,6 +26,7 @@ from agentmemory.parts import Parts, checked_metadata
 from agentmemory.records import (
     MEMORY_TYPES,
     ImageContent,
+    Layer,
     MemoryType,
     RecordType,
     ScopedRecord,
@@ -78,6 +79,9 @@ async def add_memory(
     valid_to: Any,
     ttl_days: Any,
     ttl_anchor: Any,
+    layer: Any,
+    tags: Any,
+    compressed: Any,
     link: LinkToAdd | None,
 ) -> str:
     """Store one memory, and the link from it if there is one, and return its id."""
@@ -91,6 +95,9 @@ async def add_memory(
         record_type=memory_type,
         content=parts.redacted(content),
         metadata=checked_metadata(metadata),
+        layer=check_layer(layer),
+        tags=parts.vocabulary.check_tags(tags),
+        compressed=_checked_wording(parts, compressed),
         stability=check_stability(stability),
         event_time=event_time,
         valid_from=start,
@@ -134,6 +141,20 @@ def check_stability(value: Any) -> Stability | None:
     return Stability(check_choice(value, argument="stability", choices=choices))
 
 
+def check_layer(value: Any) -> Layer | None:
+    """Accept None, a `Layer` or its text."""
+    if value is None:
+        return None
+    choices = tuple(item.value for item in Layer)
+    return Layer(check_choice(value, argument="layer", choices=choices))
+
+
+def _checked_wording(parts: Parts, compressed: Any) -> str | None:
+    if compressed is None:
+        return None
+    return parts.redacted(check_text(compressed, argument="compressed"))
+
+
 async def get_record(
     parts: Parts,
     record_id: str,
@@ -172,11 +193,17 @@ async def update_record(
     content_argument: str = "content",
     image: ImageContent | None = None,
     jobs: Sequence[JobDraft] = (),
+    layer: Any = NOT_SET_MARKER,
+    tags: Any = NOT_SET_MARKER,
+    compressed: Any = NOT_SET_MARKER,
 ) -> ScopedRecord:
-    """Change what is given of one record of a scope; a new content ends a mark for review."""
+    """Change what is given of one record of a scope.
+
+    A new content ends a mark for review and drops a shorter wording that is not renewed with it.
+    """
     if content is not NOT_SET_MARKER:
         check_text(content, argument=content_argument)
-    given = (content, metadata, timestamp, valid_from, valid_to, ttl_days)
+    given = (content, metadata, timestamp, valid_from, valid_to, ttl_days, layer, tags, compressed)
     if image is None and all(value is NOT_SET_MARKER for value in given):
         msg = f"nothing to change: give `{content_argument}` or another value"
         raise ValidationError(msg, argument=content_argument)
@@ -197,6 +224,11 @@ async def update_record(
         expires_at = parts.retention.expiry(
             ttl_days, ttl_anchor, now=parts.clock.now(), event_time=event_time
         )
+    wording: str | None | NotSet = NOT_SET_MARKER
+    if compressed is not NOT_SET_MARKER:
+        wording = _checked_wording(parts, compressed)
+    elif content is not NOT_SET_MARKER:
+        wording = None
     changes = RecordChanges(
         content=content if content is NOT_SET_MARKER else parts.redacted(str(content)),
         metadata=NOT_SET_MARKER if metadata is NOT_SET_MARKER else checked_metadata(metadata),
@@ -208,6 +240,9 @@ async def update_record(
         valid_from=NOT_SET_MARKER if valid_from is NOT_SET_MARKER else start,
         valid_to=NOT_SET_MARKER if valid_to is NOT_SET_MARKER else end,
         expires_at=expires_at,
+        layer=NOT_SET_MARKER if layer is NOT_SET_MARKER else check_layer(layer),
+        tags=NOT_SET_MARKER if tags is NOT_SET_MARKER else parts.vocabulary.check_tags(tags),
+        compressed=wording,
         review_reason=NOT_SET_MARKER if content is NOT_SET_MARKER else None,
     )
     await parts.ready()
@@ -315,6 +350,7 @@ def by_id(
         scope=scope,
         now=parts.clock.now(),
         record_types=types,
+        tiers=tuple(Tier),
         ids=(check_id(record_id, argument=argument),),
     )
 

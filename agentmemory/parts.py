@@ -28,6 +28,8 @@ from agentmemory.errors import ClosedError, ConfigurationError, ValidationError
 from agentmemory.extraction.service import Extraction
 from agentmemory.extraction_config import MemoryExtractionConfig, check_extraction_config
 from agentmemory.models.resolve import resolve_llm
+from agentmemory.ontology.retrieve import LayeredRetriever
+from agentmemory.ontology.vocabulary import Vocabulary
 from agentmemory.protocols import Clock, IEmbedder, ILlm, MemoryStore, TokenCounter
 from agentmemory.retrieval.recorder import Recorder
 from agentmemory.retrieval.search import Searcher
@@ -108,6 +110,10 @@ class Parts:
             store, self.vectorizer, token_counter=self.counter, clock=self.clock
         )
         self.recorder = Recorder(store, self.vectorizer, self.clock)
+        self.layers = LayeredRetriever(
+            store, self.vectorizer, token_counter=self.counter, clock=self.clock
+        )
+        self.vocabulary = Vocabulary()
         summarizer = Summarizer(store, counter=self.counter, clock=self.clock, llm=language_model)
         self.extraction = Extraction(
             store,

@@ -23,6 +23,7 @@ from agentmemory.context.card import (
 from agentmemory.context.summary import DEFAULT_SUMMARY_TOKENS
 from agentmemory.extraction_config import MemoryExtractionConfig, check_extraction_config
 from agentmemory.handles.thread_images import ThreadImages
+from agentmemory.handles.thread_layers import ThreadLayers
 from agentmemory.handles.thread_links import ThreadLinks
 from agentmemory.handles.thread_memories import ThreadMemories
 from agentmemory.memories import (
@@ -62,7 +63,7 @@ DEFAULT_TYPE_SEARCH_CONCURRENCY = 5
 _MESSAGE: tuple[RecordType, ...] = ("message",)
 
 
-class AsyncThread(ThreadMemories, ThreadLinks, ThreadImages):
+class AsyncThread(ThreadMemories, ThreadLayers, ThreadLinks, ThreadImages):
     """A conversation of a user with an agent; made by a client, not by hand.
 
     Messages live in the thread. Memories added here carry its thread id and belong to its user

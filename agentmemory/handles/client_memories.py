@@ -23,6 +23,7 @@ from agentmemory.memories import (
 )
 from agentmemory.records import (
     MEMORY_TYPES,
+    Layer,
     MemoryType,
     Record,
     RecordType,
@@ -64,6 +65,9 @@ class ClientMemories(ClientHandle):
         ttl_anchor: TimeToLiveAnchor | Literal["created_at", "timestamp"] = (
             TimeToLiveAnchor.CREATED_AT
         ),
+        layer: Layer | Literal["critical", "rule", "context", "background"] | None = None,
+        tags: Sequence[str] = (),
+        compressed: str | None = None,
         memory_id_to_link: str | None = None,
         link_type: str | None = None,
         link_id: str | None = None,
@@ -87,6 +91,11 @@ class ClientMemories(ClientHandle):
             ttl_days: Days, or a `timedelta`, until it disappears; None: as long as allowed;
                 default as the client's retention says.
             ttl_anchor: From when `ttl_days` counts: "created_at" or "timestamp".
+            layer: For layered retrieval: "critical" is in every result and card, "rule", "context"
+                and "background" when an intent asks for them; default none.
+            tags: Words layered retrieval finds it by; those of a strict vocabulary, if one is
+                loaded.
+            compressed: A shorter wording, shown where a token budget asks for it.
             memory_id_to_link: A memory to link the new one to, together with `link_type`.
             link_type: "supersedes", "refines", "duplicates", "supports", "contradicts",
                 "depends_on" or a label of the caller's own.
@@ -118,6 +127,9 @@ class ClientMemories(ClientHandle):
             valid_to=valid_to,
             ttl_days=ttl_days,
             ttl_anchor=ttl_anchor,
+            layer=layer,
+            tags=tags,
+            compressed=compressed,
             link=link_to_add(
                 memory_id_to_link,
                 link_type,
@@ -168,13 +180,20 @@ class ClientMemories(ClientHandle):
         ttl_anchor: TimeToLiveAnchor | Literal["created_at", "timestamp"] = (
             TimeToLiveAnchor.CREATED_AT
         ),
+        layer: Layer
+        | Literal["critical", "rule", "context", "background"]
+        | None
+        | NotSet = NOT_SET_MARKER,
+        tags: Sequence[str] | NotSet = NOT_SET_MARKER,
+        compressed: str | None | NotSet = NOT_SET_MARKER,
         user_id: OptionalId = NOT_SET_MARKER,
         agent_id: OptionalId = NOT_SET_MARKER,
         thread_id: OptionalId = NOT_SET_MARKER,
     ) -> Record:
         """Change what is given of a memory; the scope arguments only say where it has to be.
 
-        What is not given stays as it is; `ttl_days` counts anew from now or from the timestamp.
+        What is not given stays as it is; `ttl_days` counts anew from now or from the timestamp. A
+        new content drops a shorter wording (`compressed`) that is not given with it.
 
         Raises:
             NotFoundError: No such memory in that scope.
@@ -193,6 +212,9 @@ class ClientMemories(ClientHandle):
             valid_to=valid_to,
             ttl_days=ttl_days,
             ttl_anchor=ttl_anchor,
+            layer=layer,
+            tags=tags,
+            compressed=compressed,
         )
 
     async def delete_memory(

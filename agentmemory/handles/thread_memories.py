@@ -21,6 +21,7 @@ from agentmemory.memories import (
 )
 from agentmemory.records import (
     MEMORY_TYPES,
+    Layer,
     MemoryType,
     Record,
     ScopedRecord,
@@ -52,6 +53,9 @@ class ThreadMemories(ThreadHandle):
         ttl_anchor: TimeToLiveAnchor | Literal["created_at", "timestamp"] = (
             TimeToLiveAnchor.CREATED_AT
         ),
+        layer: Layer | Literal["critical", "rule", "context", "background"] | None = None,
+        tags: Sequence[str] = (),
+        compressed: str | None = None,
         memory_id_to_link: str | None = None,
         link_type: str | None = None,
         link_id: str | None = None,
@@ -72,6 +76,11 @@ class ThreadMemories(ThreadHandle):
             ttl_days: Days, or a `timedelta`, until it disappears; None: as long as allowed;
                 default as the client's retention says.
             ttl_anchor: From when `ttl_days` counts: "created_at" or "timestamp".
+            layer: For layered retrieval: "critical" is in every result and card, "rule", "context"
+                and "background" when an intent asks for them; default none.
+            tags: Words layered retrieval finds it by; those of a strict vocabulary, if one is
+                loaded.
+            compressed: A shorter wording, shown where a token budget asks for it.
             memory_id_to_link: A memory to link the new one to, together with `link_type`.
             link_type: "supersedes", "refines", "duplicates", "supports", "contradicts",
                 "depends_on" or a label of the caller's own.
@@ -102,6 +111,9 @@ class ThreadMemories(ThreadHandle):
             valid_to=valid_to,
             ttl_days=ttl_days,
             ttl_anchor=ttl_anchor,
+            layer=layer,
+            tags=tags,
+            compressed=compressed,
             link=link_to_add(
                 memory_id_to_link,
                 link_type,
@@ -139,10 +151,17 @@ class ThreadMemories(ThreadHandle):
         ttl_anchor: TimeToLiveAnchor | Literal["created_at", "timestamp"] = (
             TimeToLiveAnchor.CREATED_AT
         ),
+        layer: Layer
+        | Literal["critical", "rule", "context", "background"]
+        | None
+        | NotSet = NOT_SET_MARKER,
+        tags: Sequence[str] | NotSet = NOT_SET_MARKER,
+        compressed: str | None | NotSet = NOT_SET_MARKER,
     ) -> Record:
         """Change what is given of a memory of this thread.
 
-        What is not given stays as it is; `ttl_days` counts anew from now or from the timestamp.
+        What is not given stays as it is; `ttl_days` counts anew from now or from the timestamp. A
+        new content drops a shorter wording (`compressed`) that is not given with it.
 
         Raises:
             NotFoundError: There is none with this id in this thread.
@@ -161,6 +180,9 @@ class ThreadMemories(ThreadHandle):
             valid_to=valid_to,
             ttl_days=ttl_days,
             ttl_anchor=ttl_anchor,
+            layer=layer,
+            tags=tags,
+            compressed=compressed,
         )
 
     async def delete_memory(self, memory_id: str) -> Deletion:

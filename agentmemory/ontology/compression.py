@@ -97,6 +97,9 @@ class LayerBudgets:
         )
 
 
+DEFAULT_BUDGETS: Final = LayerBudgets()
+"""What the layers may cost unless the caller says otherwise: 4,000 tokens with the reserve."""
+
 Layers = Mapping[Layer, Sequence[LayeredMemory]]
 
 

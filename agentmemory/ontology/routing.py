@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final
 
 from agentmemory.checks import check_list, check_text
@@ -33,6 +33,7 @@ class Route:
     """
 
     layers: tuple[Layer, ...]
+    _: KW_ONLY
     cues: tuple[str, ...]
     rule_names: bool = False
 
@@ -72,7 +73,7 @@ def check_layers(value: Any, *, argument: str = "layers") -> tuple[Layer, ...]:
 DEFAULT_ROUTES: Final[tuple[Route, ...]] = (
     Route(
         (Layer.CRITICAL,),
-        (
+        cues=(
             "必须", "不得", "强制", "红线", "禁止", "硬约束",
             "must", "must not", "mandatory", "forbidden", "prohibited", "red line",
             "hard constraint", "hard constraints", "never allowed",
@@ -80,7 +81,7 @@ DEFAULT_ROUTES: Final[tuple[Route, ...]] = (
     ),
     Route(
         (Layer.RULE, Layer.CRITICAL),
-        (
+        cues=(
             "规则", "认证", "信用", "阈值",
             "rule", "rules", "certification", "certificate", "certificates", "credit",
             "threshold", "thresholds", "policy", "policies",
@@ -89,12 +90,12 @@ DEFAULT_ROUTES: Final[tuple[Route, ...]] = (
     ),
     Route(
         (Layer.RULE, Layer.CONTEXT),
-        ("看看", "查看", "查询", "影响", "check", "look at", "look up", "affect",
+        cues=("看看", "查看", "查询", "影响", "check", "look at", "look up", "affect",
          "affected", "impact"),
     ),
     Route(
         (Layer.CONTEXT, Layer.RULE),
-        (
+        cues=(
             "上次", "刚才", "我们确认", "之前", "结论",
             "last time", "just now", "we confirmed", "we agreed", "we decided", "earlier",
             "previously", "conclusion",
@@ -102,7 +103,7 @@ DEFAULT_ROUTES: Final[tuple[Route, ...]] = (
     ),
     Route(
         (Layer.BACKGROUND, Layer.CONTEXT),
-        (
+        cues=(
             "背景", "历史", "通常情况", "通常", "一般来说",
             "background", "history", "historical", "historically", "usually", "in general",
         ),

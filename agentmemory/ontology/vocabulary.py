@@ -12,7 +12,7 @@ import enum
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final
 
 from agentmemory.checks import check_bool, check_list, check_text
@@ -62,6 +62,7 @@ class Term:
     """
 
     name: str
+    _: KW_ONLY
     kind: TermKind
     synonyms: tuple[str, ...] = ()
 
@@ -95,15 +96,19 @@ class Vocabulary:
         merged: dict[tuple[str, TermKind], Term] = {}
         for term in terms:
             key = (term.name, term.kind)
-            known = merged.get(key, Term(term.name, term.kind))
+            known = merged.get(key, Term(term.name, kind=term.kind))
             synonyms = tuple(dict.fromkeys((*known.synonyms, *term.synonyms)))
             merged[key] = Term(
-                term.name, term.kind, tuple(word for word in synonyms if word != term.name)
+                term.name,
+                kind=term.kind,
+                synonyms=tuple(word for word in synonyms if word != term.name),
             )
         self._terms = tuple(merged.values())
         self.strict = check_bool(strict, argument="strict")
         self._forms: Trie[Form] = Trie()
-        outcomes = [Term(name, TermKind.OUTCOME, words) for name, words in _OUTCOMES.items()]
+        outcomes = [
+            Term(name, kind=TermKind.OUTCOME, synonyms=words) for name, words in _OUTCOMES.items()
+        ]
         for term in (*self._terms, *outcomes):
             for text in term.forms:
                 check_text(text, argument="terms")
@@ -166,7 +171,11 @@ class Vocabulary:
             raise ValidationError(msg, argument="synonyms")
         return Vocabulary(
             (
-                Term(term.name, term.kind, (*term.synonyms, *_words(synonyms, term.name)))
+                Term(
+                    term.name,
+                    kind=term.kind,
+                    synonyms=(*term.synonyms, *_words(synonyms, term.name)),
+                )
                 for term in self._terms
             ),
             strict=self.strict,
@@ -219,10 +228,14 @@ class Vocabulary:
                 msg = f"`names` has the key {key!r}; accepted: {', '.join(KINDS)}"
                 raise ValidationError(msg, argument="names")
             if isinstance(listed, Mapping):
-                terms.extend(Term(name, KINDS[key], _words(listed, name)) for name in listed)
+                terms.extend(
+                    Term(name, kind=KINDS[key], synonyms=_words(listed, name)) for name in listed
+                )
             else:
                 items = check_list(listed, argument=f"names[{key!r}]", of="names")
-                terms.extend(Term(check_text(name, argument="names"), KINDS[key]) for name in items)
+                terms.extend(
+                    Term(check_text(name, argument="names"), kind=KINDS[key]) for name in items
+                )
         return cls(terms, strict=strict)
 
     @classmethod
@@ -326,7 +339,7 @@ def _read_schema(schema: Mapping[str, Any], name: str | None, terms: list[Term])
     entity = name or (title if isinstance(title, str) else None)
     described = "properties" in schema or schema.get("type") == "object"
     if entity and (described or name is not None):
-        terms.append(Term(entity, TermKind.ENTITY, _words(schema, "x-synonyms")))
+        terms.append(Term(entity, kind=TermKind.ENTITY, synonyms=_words(schema, "x-synonyms")))
     for key in ("$defs", "definitions"):
         for inner, definition in _mapping(schema, key).items():
             if isinstance(definition, Mapping):
@@ -334,15 +347,17 @@ def _read_schema(schema: Mapping[str, Any], name: str | None, terms: list[Term])
     for key, kind in (("x-rules", TermKind.RULE), ("x-operations", TermKind.OPERATION)):
         listed = schema.get(key, ())
         if isinstance(listed, Mapping):
-            terms.extend(Term(item, kind, _words(listed, item)) for item in listed)
+            terms.extend(Term(item, kind=kind, synonyms=_words(listed, item)) for item in listed)
         else:
-            terms.extend(Term(item, kind) for item in check_list(listed, argument=key, of="names"))
+            terms.extend(
+                Term(item, kind=kind) for item in check_list(listed, argument=key, of="names")
+            )
     for inner, definition in _mapping(schema, "properties").items():
         synonyms: tuple[str, ...] = ()
         if isinstance(definition, Mapping):
             synonyms = _words(definition, "x-synonyms")
             _read_property(definition, terms)
-        terms.append(Term(str(inner), TermKind.FIELD, synonyms))
+        terms.append(Term(str(inner), kind=TermKind.FIELD, synonyms=synonyms))
     _read_values(schema, terms)
 
 
@@ -368,7 +383,7 @@ def _read_values(definition: Mapping[str, Any], terms: list[Term]) -> None:
 
 def _value_terms(values: Iterable[Any]) -> Iterable[Term]:
     return [
-        Term(str(value), TermKind.VALUE)
+        Term(str(value), kind=TermKind.VALUE)
         for value in values
         if isinstance(value, str | int | float)
         and not isinstance(value, bool)
@@ -389,7 +404,7 @@ def _read_class(item: type, terms: list[Term], seen: set[type]) -> None:
         return
     seen.add(item)
     if issubclass(item, enum.Enum):
-        terms.append(Term(item.__name__, TermKind.ENTITY))
+        terms.append(Term(item.__name__, kind=TermKind.ENTITY))
         terms.extend(_value_terms(member.value for member in item))
         return
     schema_of: Callable[[], Mapping[str, Any]] | None = getattr(item, "model_json_schema", None)
@@ -406,9 +421,9 @@ def _read_class(item: type, terms: list[Term], seen: set[type]) -> None:
     if not hints:
         msg = f"`classes` holds {item!r}, which has no annotated fields"
         raise ValidationError(msg, argument="classes")
-    terms.append(Term(item.__name__, TermKind.ENTITY))
+    terms.append(Term(item.__name__, kind=TermKind.ENTITY))
     for name, hint in hints.items():
-        terms.append(Term(name, TermKind.FIELD, synonyms.get(name, ())))
+        terms.append(Term(name, kind=TermKind.FIELD, synonyms=synonyms.get(name, ())))
         _read_hint(hint, terms, seen)
 
 
@@ -481,7 +496,9 @@ class Ontology:
         if doubled:
             msg = f"`rules` holds {min(doubled)!r} twice; accepted: each name once"
             raise ValidationError(msg, argument="rules")
-        missing = [Term(name, TermKind.RULE) for name in names if not self.vocabulary.holds(name)]
+        missing = [
+            Term(name, kind=TermKind.RULE) for name in names if not self.vocabulary.holds(name)
+        ]
         if missing:
             completed = Vocabulary(
                 (*self.vocabulary.terms, *missing), strict=self.vocabulary.strict

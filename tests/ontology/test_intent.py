@@ -52,7 +52,9 @@ def test_a_word_of_a_longer_name_is_known_without_standing_for_it():
 
 
 def test_a_word_that_many_names_share_brings_none_of_them():
-    vocabulary = Vocabulary(Term(f"field_{n}", TermKind.FIELD, ("值域",)) for n in range(9))
+    vocabulary = Vocabulary(
+        Term(f"field_{n}", kind=TermKind.FIELD, synonyms=("值域",)) for n in range(9)
+    )
     assert read_intent("值域 调整", vocabulary).words == ("值域", "调整")
 
 

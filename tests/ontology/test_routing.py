@@ -55,7 +55,7 @@ def test_english_cues_are_whole_words_in_any_case():
 
 
 def test_the_table_is_replaceable():
-    table = (Route((Layer.BACKGROUND,), ("Wetter",)),)
+    table = (Route((Layer.BACKGROUND,), cues=("Wetter",)),)
     assert route(read_intent("das wetter"), table).layers == (BACKGROUND,)
     assert route(read_intent("必须"), table).layers == (RULE, CONTEXT)
 
@@ -71,4 +71,4 @@ def test_the_table_is_replaceable():
 )
 def test_bad_rows_are_refused_by_name(layers: Any, cues: Any, named: str):
     with pytest.raises(ValidationError, match=f"`{named}`"):
-        Route(layers, cues)
+        Route(layers, cues=cues)

@@ -104,7 +104,9 @@ def test_the_columns_of_a_table_are_fields_of_an_entity():
 
 
 def test_names_are_known_however_they_are_joined_cased_and_inflected():
-    vocabulary = Vocabulary([Term("credit_limit", TermKind.FIELD), Term("30天", TermKind.VALUE)])
+    vocabulary = Vocabulary(
+        [Term("credit_limit", kind=TermKind.FIELD), Term("30天", kind=TermKind.VALUE)]
+    )
     for word in ("creditLimit", "Credit Limits", "credit-limit", "CREDIT_LIMIT", "30 天", "３０天"):
         assert vocabulary.holds(word), word
     assert not vocabulary.holds("credit")
@@ -112,11 +114,11 @@ def test_names_are_known_however_they_are_joined_cased_and_inflected():
 
 
 def test_vocabularies_add_up_and_take_more_synonyms():
-    both = Vocabulary([Term("a1", TermKind.FIELD)], strict=True) + Vocabulary(
-        [Term("a1", TermKind.FIELD, ("first",))]
+    both = Vocabulary([Term("a1", kind=TermKind.FIELD)], strict=True) + Vocabulary(
+        [Term("a1", kind=TermKind.FIELD, synonyms=("first",))]
     )
     assert both.strict
-    assert both.terms == (Term("a1", TermKind.FIELD, ("first",)),)
+    assert both.terms == (Term("a1", kind=TermKind.FIELD, synonyms=("first",)),)
     assert both.with_synonyms({"a1": ["erste"]}).holds("erste")
     with pytest.raises(ValidationError, match="'b'"):
         both.with_synonyms({"b": ["x"]})
@@ -146,7 +148,7 @@ def test_malformed_tags_are_refused_by_name(tags: Any):
         (lambda: Vocabulary.from_mapping({"fields": "abc"}), "names"),
         (lambda: Vocabulary.from_mapping(["a"]), "names"),  # type: ignore[arg-type]
         (lambda: Vocabulary.from_mapping({"fields": {"a": "b"}}), "synonyms of 'a'"),
-        (lambda: Vocabulary([Term("...", TermKind.FIELD)]), "terms"),
+        (lambda: Vocabulary([Term("...", kind=TermKind.FIELD)]), "terms"),
         (lambda: Vocabulary.from_json_schema({}), "schema"),
         (lambda: Vocabulary.from_json_schema([]), "schema"),  # type: ignore[arg-type]
         (lambda: Vocabulary.from_json_schema({"properties": 3}), "schema"),

@@ -329,7 +329,7 @@ def evict(
         f"SELECT seq, id, tier, target, confidence, review_reason, idle FROM ("
         f"SELECT r.seq, r.id, r.tier, r.confidence, r.review_reason, {idle} AS idle, CASE "
         f"WHEN r.confidence < ? OR r.review_reason IS NOT NULL THEN 'deprecated' "
-        f"WHEN {patience} > ? THEN 'archived' "
+        f"WHEN r.record_type <> 'guideline' AND {patience} > ? THEN 'archived' "
         f"WHEN {patience} > ? THEN 'cold' "
         f"WHEN {patience} > ? THEN 'warm' ELSE 'hot' END AS target "
         f"FROM {t.record} r WHERE r.layer IS NOT NULL AND r.layer <> 'critical' AND {where.sql}"

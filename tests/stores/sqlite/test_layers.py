@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -203,6 +204,12 @@ async def test_memories_cool_by_idle_time_and_hits_and_critical_and_plain_ones_d
     assert seen[91] == ["hot", "hot", "cold", "warm", "hot"]
     assert seen[181] == ["hot", "hot", "archived", "cold", "cold"]
     assert seen[361] == ["hot", "hot", "archived", "archived", "archived"]
+
+
+async def test_a_standing_guideline_is_not_archived(store: SqliteStore):
+    await store.add_records([replace(memory("g", "rule"), record_type="guideline")])
+    await store.evict(ALL, EvictionPolicy(), now=NOW + timedelta(days=999), dry_run=False)
+    assert await tiers(store, "g") == ["cold"]
 
 
 async def test_an_eviction_says_what_it_would_do_and_a_second_run_does_nothing(store: SqliteStore):

@@ -8,9 +8,9 @@ numpy when first used.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from agentmemory.requests import FloatVector
+
+A = TypeVar("A")
 
 CONTEXT_CHARS: Final = 100
 """How much of the end of the turn before a message is embedded with it."""
@@ -125,13 +127,24 @@ class Vectorizer:
     async def _embed(
         self, texts: Sequence[str], *, is_query: bool = False
     ) -> npt.NDArray[np.float32] | None:
-        if self._embedder is None:
+        embedder = self._embedder
+        if embedder is None:
             return None
+        fingerprint = self._claimed or await self._claim(embedder)
+        matrix = await self._ask(lambda: embedder.embed(texts, is_query=is_query))
+        return _checked(matrix, len(texts), fingerprint.dimension)
+
+    async def _claim(self, embedder: IEmbedder) -> EmbedderFingerprint:
+        fingerprint = await self._ask(embedder.fingerprint)
+        await self._store.claim_embedder(fingerprint)
+        self._claimed = fingerprint
+        return fingerprint
+
+    async def _ask(self, question: Callable[[], Awaitable[A]]) -> A:
+        """Ask the embedder alone: a store that fails is not to be taken for a model that does."""
         try:
             with anyio.fail_after(self._deadline_s):
-                if self._claimed is None:
-                    await self._claim(self._embedder)
-                matrix = await self._embedder.embed(texts, is_query=is_query)
+                return await question()
         except (ModelError, ConfigurationError):
             raise
         except TimeoutError as error:
@@ -140,21 +153,13 @@ class Vectorizer:
         except Exception as error:
             msg = f"the embedder failed: {type(error).__name__}: {error}"
             raise ModelError(msg) from error
-        return _checked(
-            matrix, len(texts), None if self._claimed is None else self._claimed.dimension
-        )
-
-    async def _claim(self, embedder: IEmbedder) -> None:
-        fingerprint = await embedder.fingerprint()
-        await self._store.claim_embedder(fingerprint)
-        self._claimed = fingerprint
 
     async def replace_embedder(self) -> None:
         """Drop all vectors of another embedder and tie the store to this one."""
         if self._embedder is None:
             msg = "`embedder` is None: there is nothing to make vectors with"
             raise ConfigurationError(msg)
-        fingerprint = await self._embedder.fingerprint()
+        fingerprint = await self._ask(self._embedder.fingerprint)
         await self._store.replace_embedder(fingerprint)
         self._claimed = fingerprint
 

@@ -1,6 +1,6 @@
 """Methods of the SQLite store on background work and summaries.
 
-May import jobs, summaries, the engine and what lies below.
+May import jobs, summaries, embedder, the engine and what lies below.
 """
 
 from __future__ import annotations
@@ -17,15 +17,11 @@ from agentmemory.requests import (
     StoredSummary,
 )
 from agentmemory.stores.sqlite import jobs, summaries
-from agentmemory.stores.sqlite.engine import SqliteEngine
-from agentmemory.stores.sqlite.schema import Tables
+from agentmemory.stores.sqlite.embedder import TiedToEmbedder
 
 
-class SqliteOutbox:
+class SqliteOutbox(TiedToEmbedder):
     """The part of a SQLite store that keeps background work and summaries."""
-
-    _engine: SqliteEngine
-    _t: Tables
 
     async def claim_jobs(
         self,
@@ -59,8 +55,9 @@ class SqliteOutbox:
         self, job_id: str, outcome: JobOutcome, *, owner: str, now: datetime
     ) -> Deletion:
         """Store what a job brought and take the job away, all or nothing."""
-        return await self._engine.write(
-            lambda c: jobs.complete(c, self._t, job_id, outcome, owner=owner, now=now)
+        return await self._write_vectors(
+            outcome.vectors,
+            lambda c: jobs.complete(c, self._t, job_id, outcome, owner=owner, now=now),
         )
 
     async def give_job_back(

@@ -27,7 +27,7 @@ SCHEMA_VERSION: Final = 1
 DEFAULT_STORE_ID: Final = "DEFAULT"
 REGISTRY: Final = "agentmemory_store"
 
-_STORE_ID: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,15}")
+_STORE_ID: Final = re.compile(r"(?!sqlite(?:_|$))[A-Za-z][A-Za-z0-9_]{0,15}", re.IGNORECASE)
 
 FTS_COLUMNS: Final = (
     "scope",
@@ -44,13 +44,15 @@ FTS_COLUMNS: Final = (
 def check_store_id(value: object) -> str:
     """Accept a store id: a letter, then letters, digits or underscores, at most 16 in all.
 
+    SQLite keeps names that begin with `sqlite_` for itself.
+
     Raises:
         ValidationError: Anything else.
     """
     if not isinstance(value, str) or not _STORE_ID.fullmatch(value):
         msg = (
             f"`memory_store_id` is {value!r}; accepted: a letter followed by letters, digits or "
-            "underscores, at most 16 characters"
+            "underscores, at most 16 characters, not beginning with 'sqlite_'"
         )
         raise ValidationError(msg, argument="memory_store_id")
     return value.upper()
@@ -58,7 +60,11 @@ def check_store_id(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The table names of one store; safe to put into SQL, for ids are checked."""
+    """The table names of one store; safe to put into SQL, for ids are checked.
+
+    Tables and indexes share their names, and "A_RECORD" is an id as good as "A": so names of
+    indexes end in `_index`, which no table's does.
+    """
 
     store_id: str
 
@@ -85,8 +91,8 @@ def _create_v1(t: Tables) -> tuple[str, ...]:
             updated_at INTEGER NOT NULL,
             revision INTEGER NOT NULL
         ) STRICT""",
-        f"CREATE INDEX {t.thread}_owner ON {t.thread} (user_id, agent_id, seq)",
-        f"CREATE INDEX {t.thread}_agent ON {t.thread} (agent_id, seq)",
+        f"CREATE INDEX {t.thread}_owner_index ON {t.thread} (user_id, agent_id, seq)",
+        f"CREATE INDEX {t.thread}_agent_index ON {t.thread} (agent_id, seq)",
         f"""CREATE TABLE {t.record} (
             seq INTEGER PRIMARY KEY AUTOINCREMENT,
             id TEXT NOT NULL UNIQUE,
@@ -120,18 +126,19 @@ def _create_v1(t: Tables) -> tuple[str, ...]:
             revision INTEGER NOT NULL,
             effective_time INTEGER GENERATED ALWAYS AS (coalesce(event_time, created_at)) VIRTUAL
         ) STRICT""",
-        f"CREATE INDEX {t.record}_owner ON {t.record} (user_id, record_type, seq)",
-        f"CREATE INDEX {t.record}_agent ON {t.record} (agent_id, seq)",
-        f"CREATE INDEX {t.record}_thread ON {t.record} (thread_id, record_type, seq)",
-        f"CREATE INDEX {t.record}_actor ON {t.record} (user_id, actor) WHERE actor IS NOT NULL",
-        f"CREATE INDEX {t.record}_event ON {t.record} (user_id, effective_time, seq)",
-        f"""CREATE INDEX {t.record}_layer ON {t.record} (user_id, layer, seq)
+        f"CREATE INDEX {t.record}_owner_index ON {t.record} (user_id, record_type, seq)",
+        f"CREATE INDEX {t.record}_agent_index ON {t.record} (agent_id, seq)",
+        f"CREATE INDEX {t.record}_thread_index ON {t.record} (thread_id, record_type, seq)",
+        f"""CREATE INDEX {t.record}_actor_index ON {t.record} (user_id, actor)
+            WHERE actor IS NOT NULL""",
+        f"CREATE INDEX {t.record}_event_index ON {t.record} (user_id, effective_time, seq)",
+        f"""CREATE INDEX {t.record}_layer_index ON {t.record} (user_id, layer, seq)
             WHERE layer IS NOT NULL""",
-        f"""CREATE INDEX {t.record}_expiry ON {t.record} (expires_at)
+        f"""CREATE INDEX {t.record}_expiry_index ON {t.record} (expires_at)
             WHERE expires_at IS NOT NULL""",
-        f"""CREATE UNIQUE INDEX {t.record}_user_profile ON {t.record} (user_id)
+        f"""CREATE UNIQUE INDEX {t.record}_user_profile_index ON {t.record} (user_id)
             WHERE record_type = 'user_profile'""",
-        f"""CREATE UNIQUE INDEX {t.record}_agent_profile ON {t.record} (agent_id)
+        f"""CREATE UNIQUE INDEX {t.record}_agent_profile_index ON {t.record} (agent_id)
             WHERE record_type = 'agent_profile'""",
         f"""CREATE TABLE {t.image} (
             record_seq INTEGER PRIMARY KEY REFERENCES {t.record} (seq),
@@ -146,12 +153,12 @@ def _create_v1(t: Tables) -> tuple[str, ...]:
             message_id TEXT NOT NULL,
             PRIMARY KEY (record_seq, position)
         ) STRICT, WITHOUT ROWID""",
-        f"CREATE INDEX {t.source}_message ON {t.source} (message_id)",
+        f"CREATE INDEX {t.source}_message_index ON {t.source} (message_id)",
         f"""CREATE TABLE {t.chunk} (
             id INTEGER PRIMARY KEY AUTOINCREMENT,
             record_seq INTEGER NOT NULL REFERENCES {t.record} (seq)
         ) STRICT""",
-        f"CREATE INDEX {t.chunk}_record ON {t.chunk} (record_seq)",
+        f"CREATE INDEX {t.chunk}_record_index ON {t.chunk} (record_seq)",
         f"""CREATE VIRTUAL TABLE {t.fts} USING fts5(
             {", ".join(FTS_COLUMNS)}, tokenize = "{FTS5_TOKENIZER}"
         )""",
@@ -178,7 +185,7 @@ def _create_v1(t: Tables) -> tuple[str, ...]:
             UNIQUE (source_seq, target_seq, relation_type),
             CHECK (source_seq <> target_seq)
         ) STRICT""",
-        f"CREATE INDEX {t.link}_target ON {t.link} (target_seq, relation_type)",
+        f"CREATE INDEX {t.link}_target_index ON {t.link} (target_seq, relation_type)",
         f"""CREATE TABLE {t.summary} (
             seq INTEGER PRIMARY KEY AUTOINCREMENT,
             thread_id TEXT NOT NULL REFERENCES {t.thread} (id),
@@ -205,8 +212,8 @@ def _create_v1(t: Tables) -> tuple[str, ...]:
             created_at INTEGER NOT NULL,
             updated_at INTEGER NOT NULL
         ) STRICT""",
-        f"CREATE INDEX {t.job}_ready ON {t.job} (state, run_after, seq)",
-        f"CREATE INDEX {t.job}_thread ON {t.job} (thread_id, seq)",
+        f"CREATE INDEX {t.job}_ready_index ON {t.job} (state, run_after, seq)",
+        f"CREATE INDEX {t.job}_thread_index ON {t.job} (thread_id, seq)",
         f"""CREATE TABLE {t.audit} (
             seq INTEGER PRIMARY KEY AUTOINCREMENT,
             at INTEGER NOT NULL,
@@ -273,7 +280,9 @@ def prepare(connection: apsw.Connection, store_id: str, policy: SchemaPolicy, *,
         SchemaMismatchError: As `examine` says.
     """
     ours, version = examine(connection, store_id, policy, path=path)
+    outdated = None
     if version is not None and policy is SchemaPolicy.RECREATE:
+        outdated = _last_generation(connection, store_id)
         _drop(connection, store_id)
         version = None
     if version is None:
@@ -291,6 +300,32 @@ def prepare(connection: apsw.Connection, store_id: str, policy: SchemaPolicy, *,
         version = 0
     if version < SCHEMA_VERSION:
         _migrate(connection, store_id, version)
+    if outdated is not None:
+        _outdate_caches(connection, store_id, outdated)
+
+
+def _last_generation(connection: apsw.Connection, store_id: str) -> int | None:
+    """Return the number of the last change of a vector, None if there never was one."""
+    number = fetch_value(
+        connection,
+        "SELECT seq FROM sqlite_sequence WHERE name = ?",
+        (Tables(store_id).vector_change,),
+    )
+    return None if number is None else int(number)
+
+
+def _outdate_caches(connection: apsw.Connection, store_id: str, generation: int) -> None:
+    """Have whoever cached the vectors of a dropped store load those of the new one.
+
+    Numbers of records start again with a new store, so that a cache that is not told would take
+    the old vectors for those of new records.
+    """
+    t = Tables(store_id)
+    new = generation + 1
+    connection.execute(
+        f"INSERT INTO {t.vector_change} (generation, record_seq) VALUES (?, 0)", (new,)
+    )
+    connection.execute(f"INSERT INTO {t.meta} (key, value) VALUES ('vector_floor', ?)", (str(new),))
 
 
 def _check_ownership(connection: apsw.Connection, path: str) -> bool:

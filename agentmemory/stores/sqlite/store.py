@@ -9,20 +9,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import orjson
 from anyio import to_thread
 
 from agentmemory.config import SchemaPolicy
 from agentmemory.errors import (
-    EmbedderMismatchError,
     NotFoundError,
     ScopeError,
     StoreUnavailableError,
 )
-from agentmemory.protocols import EmbedderFingerprint
 from agentmemory.records import (
     ImageContent,
     RecordRelation,
@@ -57,7 +56,7 @@ from agentmemory.stores.sqlite import deletes, erasure, writes
 from agentmemory.stores.sqlite.connection import MEMORY
 from agentmemory.stores.sqlite.engine import SqliteEngine
 from agentmemory.stores.sqlite.images import read_images
-from agentmemory.stores.sqlite.indexing import drop_vectors, neighbour, put_vectors, reindex
+from agentmemory.stores.sqlite.indexing import neighbour, put_vectors, reindex
 from agentmemory.stores.sqlite.layers import SqliteLayers
 from agentmemory.stores.sqlite.links import (
     change_link,
@@ -69,7 +68,7 @@ from agentmemory.stores.sqlite.links import (
 from agentmemory.stores.sqlite.listing import page_of_records, page_of_threads
 from agentmemory.stores.sqlite.outbox import SqliteOutbox
 from agentmemory.stores.sqlite.query import fetch_all, fetch_one, fetch_value
-from agentmemory.stores.sqlite.rows import dump_json, record_from_row, record_select, to_micros
+from agentmemory.stores.sqlite.rows import record_from_row, record_select, to_micros
 from agentmemory.stores.sqlite.schema import (
     DEFAULT_STORE_ID,
     SCHEMA_VERSION,
@@ -127,14 +126,19 @@ class SqliteStore(SqliteLayers, SqliteOutbox):
         self._path = path
         self._t = Tables(self._store_id)
         self._vectors = VectorIndex(self._t)
-        self._engine = SqliteEngine(
+        self._closed = False
+        # The engine's threads hold it: what held the store could not be collected.
+        admit = partial(_admit, store_id=self._store_id, policy=self._policy, path=path)
+        self._new_engine = partial(
+            SqliteEngine,
             path,
             readers=readers,
             busy_timeout_s=busy_timeout_s,
             operation_timeout_s=operation_timeout_s,
             durability=durability,
-            admit=None if self._policy is SchemaPolicy.NO_CHECK else self._admit,
+            admit=None if self._policy is SchemaPolicy.NO_CHECK else admit,
         )
+        self._engine = self._new_engine()
 
     @property
     def store_id(self) -> str:
@@ -147,7 +151,7 @@ class SqliteStore(SqliteLayers, SqliteOutbox):
         return self._path
 
     async def open(self) -> None:
-        """Open the file and check, create or migrate the schema."""
+        """Open the file and check, create or migrate the schema; after a failure, call it again."""
         if self._policy is SchemaPolicy.REQUIRE_EXISTING and self._path != ":memory:":
             await to_thread.run_sync(self._require_file)
         await self._engine.open()
@@ -163,11 +167,12 @@ class SqliteStore(SqliteLayers, SqliteOutbox):
             if not await self._engine.read(self._is_indexed):
                 await self._engine.write(self._index_anew, timeout_s=_REINDEX_TIMEOUT_S)
         except BaseException:
-            await self._engine.close()
+            try:
+                await self._engine.close()
+            finally:
+                if not self._closed:
+                    self._engine = self._new_engine()
             raise
-
-    def _admit(self, connection: apsw.Connection) -> None:
-        examine(connection, self._store_id, self._policy, path=self._path)
 
     def _is_current(self, connection: apsw.Connection) -> bool:
         """Tell whether there is nothing to create, so that opening needs no write lock."""
@@ -197,47 +202,8 @@ class SqliteStore(SqliteLayers, SqliteOutbox):
 
     async def close(self) -> None:
         """Close the file; may be called twice."""
+        self._closed = True
         await self._engine.close()
-
-    async def claim_embedder(self, fingerprint: EmbedderFingerprint) -> None:
-        """Tie the store to an embedder, or check that it is the one it is tied to."""
-        wanted = _as_dict(fingerprint)
-
-        def work(connection: apsw.Connection) -> None:
-            t = self._t
-            row = fetch_one(connection, f"SELECT value FROM {t.meta} WHERE key = 'embedder'")
-            if row is not None:
-                stored = orjson.loads(row[0])
-                if stored == wanted:
-                    return
-                held = fetch_one(connection, f"SELECT 1 FROM {t.vector} LIMIT 1")
-                if held is not None:
-                    differing = sorted(key for key in wanted if stored.get(key) != wanted[key])
-                    detail = ", ".join(
-                        f"{key}: stored {stored.get(key)!r}, given {wanted[key]!r}"
-                        for key in differing
-                    )
-                    msg = (
-                        f"`embedder` does not match the vectors in store {self._store_id!r} "
-                        f"({detail}); pass the embedder the store was written with, or call "
-                        "`reembed` to renew its vectors"
-                    )
-                    raise EmbedderMismatchError(msg)
-            _write_embedder(connection, t, wanted)
-
-        await self._engine.write(work)
-
-    async def replace_embedder(self, fingerprint: EmbedderFingerprint) -> None:
-        """Drop every vector and tie the store to another embedder."""
-
-        def work(connection: apsw.Connection) -> None:
-            seqs = [
-                row[0] for row in connection.execute(f"SELECT record_seq FROM {self._t.vector}")
-            ]
-            drop_vectors(connection, self._t, seqs)
-            _write_embedder(connection, self._t, _as_dict(fingerprint))
-
-        await self._engine.write(work)
 
     async def stats(self, now: datetime) -> StoreStats:
         """Count what is stored."""
@@ -318,7 +284,8 @@ class SqliteStore(SqliteLayers, SqliteOutbox):
     ) -> tuple[ScopedRecord, ...]:
         """Store new records, their index rows and jobs; all or nothing."""
         now = max((record.created_at for record in records), default=datetime.now(UTC))
-        return await self._engine.write(
+        return await self._write_vectors(
+            vectors,
             lambda c: writes.insert_records(
                 c,
                 self._t,
@@ -330,7 +297,7 @@ class SqliteStore(SqliteLayers, SqliteOutbox):
                 link_filter=link_filter,
                 images=images,
                 now=now,
-            )
+            ),
         )
 
     async def list_records(self, query: ListQuery) -> Page[ScopedRecord]:
@@ -409,7 +376,8 @@ class SqliteStore(SqliteLayers, SqliteOutbox):
         image: ImageContent | None = None,
     ) -> ScopedRecord:
         """Change what `changes` names of one record."""
-        return await self._engine.write(
+        return await self._write_vectors(
+            vectors,
             lambda c: writes.change_record(
                 c,
                 self._t,
@@ -420,7 +388,7 @@ class SqliteStore(SqliteLayers, SqliteOutbox):
                 vectors=vectors,
                 jobs=jobs,
                 image=image,
-            )
+            ),
         )
 
     async def delete_records(
@@ -438,7 +406,7 @@ class SqliteStore(SqliteLayers, SqliteOutbox):
             writes.check_expectations(connection, self._t, expects)
             return deletes.remove_records(connection, self._t, record_filter, vectors=vectors)
 
-        return await self._engine.write(work)
+        return await self._write_vectors(vectors, work)
 
     async def purge_expired(self, now: datetime) -> Deletion:
         """Delete every record that expired at or before a time."""
@@ -497,7 +465,7 @@ class SqliteStore(SqliteLayers, SqliteOutbox):
             writes.check_expectations(connection, self._t, expects)
             put_vectors(connection, self._t, vectors)
 
-        await self._engine.write(work)
+        await self._write_vectors(vectors, work)
 
     async def add_link(
         self, link: RecordRelation, *, record_filter: RecordFilter, now: datetime
@@ -539,28 +507,24 @@ class SqliteStore(SqliteLayers, SqliteOutbox):
         self, queries: Sequence[CandidateQuery]
     ) -> list[tuple[Candidate, ...]]:
         """Answer queries that share their words and vector in one hop, as apart."""
-        return await self._engine.read(
-            lambda c: find_candidates(c, self._t, self._vectors, queries)
-        )
+
+        def work(connection: apsw.Connection) -> list[tuple[Candidate, ...]]:
+            if queries[0].vector is not None:
+                self._check_embedder(connection)
+            return find_candidates(connection, self._t, self._vectors, queries)
+
+        return await self._engine.read(work)
 
     async def actors(self, record_filter: RecordFilter) -> tuple[str, ...]:
         """Return the names of the speakers in a scope, sorted."""
         return await self._engine.read(lambda c: list_actors(c, self._t, record_filter.scope))
 
 
+def _admit(connection: apsw.Connection, *, store_id: str, policy: SchemaPolicy, path: str) -> None:
+    examine(connection, store_id, policy, path=path)
+
+
 def _check_bounded(scope: ScopeFilter) -> None:
     if scope.is_unbounded:
         msg = "a delete without a scope would empty the store; give a user, an agent or a thread"
         raise ScopeError(msg, argument="scope")
-
-
-def _as_dict(fingerprint: EmbedderFingerprint) -> dict[str, Any]:
-    return {name: getattr(fingerprint, name) for name in EmbedderFingerprint.__slots__}
-
-
-def _write_embedder(connection: apsw.Connection, t: Tables, value: Mapping[str, Any]) -> None:
-    connection.execute(
-        f"INSERT INTO {t.meta} (key, value) VALUES ('embedder', ?) "
-        f"ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-        (dump_json(value),),
-    )

@@ -169,10 +169,12 @@ class VectorIndex:
         floor = fetch_one(
             connection, f"SELECT value FROM {self._t.meta} WHERE key = 'vector_floor'"
         )
-        if self._generation < (0 if floor is None else int(floor[0])) or self._generation < 0:
+        known, self._generation = self._generation, -1
+        # Stays -1 if this is interrupted: a cache filled by half has to be filled anew.
+        if known < (0 if floor is None else int(floor[0])):
             self._load(connection)
         else:
-            self._apply_changes(connection, generation)
+            self._apply_changes(connection, known, generation)
         self._generation = generation
 
     def _load(self, connection: apsw.Connection) -> None:
@@ -200,7 +202,7 @@ class VectorIndex:
                 batch = []
         self._append(batch)
 
-    def _apply_changes(self, connection: apsw.Connection, generation: int) -> None:
+    def _apply_changes(self, connection: apsw.Connection, known: int, generation: int) -> None:
         rows = fetch_all(
             connection,
             f"SELECT d.seq, v.vector, r.user_id FROM "
@@ -208,7 +210,7 @@ class VectorIndex:
             f"WHERE generation > ? AND generation <= ?) d "
             f"LEFT JOIN {self._t.vector} v ON v.record_seq = d.seq "
             f"LEFT JOIN {self._t.record} r ON r.seq = d.seq ORDER BY d.seq",
-            (self._generation, generation),
+            (known, generation),
         )
         new: list[Any] = []
         for seq, vector, user_id in rows:

@@ -179,7 +179,7 @@ class CardRequest:
 
 
 def _known_types(given: Mapping[str, int]) -> Iterable[RecordType]:
-    by_name = {str(name): name for name in CARD_RECORD_TYPES}
+    by_name: dict[str, RecordType] = {name: name for name in CARD_RECORD_TYPES}
     return [by_name[name] for name in given if name in by_name]
 
 

@@ -63,7 +63,16 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
 
 def test_importing_the_package_loads_no_room_that_does_work() -> None:
     own = {name for name in modules_after("import agentmemory") if name.startswith("agentmemory.")}
-    rooms = {"cli", "client", "context", "extraction", "handles", "integrations", "models", "ontology"}
+    rooms = {
+        "cli",
+        "client",
+        "context",
+        "extraction",
+        "handles",
+        "integrations",
+        "models",
+        "ontology",
+    }
     rooms |= {"oracle", "retrieval", "stores", "sync", "testing", "text", "thread"}
     assert {name for name in own if name.split(".")[1] in rooms} == set()
 

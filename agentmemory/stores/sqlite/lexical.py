@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from agentmemory.records import RecordType
 from agentmemory.requests import CandidateQuery, QueryTerm, RecordFilter
 from agentmemory.scope import DimensionMatch, ScopeFilter
 from agentmemory.stores.index_fields import (
@@ -151,7 +152,7 @@ def _common(queries: Sequence[CandidateQuery]) -> RecordFilter:
     users = {item.scope.user for item in filters}
     threads = {item.scope.thread for item in filters}
     types = [item.record_types for item in filters]
-    named = [name for listed in types if listed is not None for name in listed]
+    named: list[RecordType] = [name for listed in types if listed is not None for name in listed]
     return RecordFilter(
         scope=ScopeFilter(
             user=users.pop() if len(users) == 1 else DimensionMatch(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -39,7 +39,7 @@ class StoreRules:
         return AsyncAgentMemory(store=self.new_store(), clock=self.clock, **options)
 
     @contextlib.asynccontextmanager
-    async def store(self) -> AsyncIterator[MemoryStore]:
+    async def store(self) -> AsyncGenerator[MemoryStore]:
         """Give a new store, open."""
         store = self.new_store()
         await store.open()
@@ -50,7 +50,7 @@ class StoreRules:
 
 
 @contextlib.contextmanager
-def refused(error: type[Exception], *words: str) -> Iterator[None]:
+def refused(error: type[Exception], *words: str) -> Generator[None]:
     """Expect an error whose text holds some words."""
     text = None
     try:
@@ -67,7 +67,12 @@ def record(
     record_id: str, content: str = "kite", *, record_type: RecordType = "memory", **values: Any
 ) -> ScopedRecord:
     """Make a record of user `USER` as a client would."""
-    given = {"user_id": USER, "created_at": NOW, "updated_at": NOW, **values}
+    given: dict[str, Any] = {
+        "user_id": USER,
+        "created_at": NOW,
+        "updated_at": NOW,
+        **values,
+    }
     return ScopedRecord(id=record_id, record_type=record_type, content=content, **given)
 
 

@@ -1,5 +1,7 @@
 """Rules for deletes: nothing that was derived stays, and nothing else goes; imports the library."""
 
+# The rules look behind the client, where its store is.
+# pyright: reportPrivateUsage=false
 from __future__ import annotations
 
 from agentmemory.client import AsyncAgentMemory

@@ -222,9 +222,10 @@ class ExpansionRules(StoreRules):
                 memory, ["good"], agent_id="a1", memory_type="fact", metadata={"k": 1}
             )
             rest: dict[str, Any] = {"agent_id": "a1", "memory_type": "fact", "metadata": {"k": 1}}
-            await add_memories(memory, ["agent"], **{**rest, "agent_id": "a2"})
-            await add_memories(memory, ["type"], **{**rest, "memory_type": "memory"})
-            await add_memories(memory, ["metadata"], **{**rest, "metadata": {"k": 2}})
+            await add_memories(memory, ["agent"], **(rest | {"agent_id": "a2"}))
+            await add_memories(memory, ["type"], **(rest | {"memory_type": "memory"}))
+            other: dict[str, Any] = rest | {"metadata": {"k": 2}}
+            await add_memories(memory, ["metadata"], **other)
             await add_memories(memory, ["past"], valid_to="2026-01-01T00:00:00Z", **rest)
             await add_memories(memory, ["short"], ttl_days=1, **rest)
             for name in ("agent", "type", "metadata", "past", "short"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Final
@@ -49,7 +49,7 @@ class JobRules(StoreRules):
     """Background work and summaries."""
 
     @asynccontextmanager
-    async def threads(self, *jobs: JobDraft) -> AsyncIterator[MemoryStore]:
+    async def threads(self, *jobs: JobDraft) -> AsyncGenerator[MemoryStore]:
         """Give a store with two threads and a message in each, stored with some jobs."""
         async with self.store() as store:
             for name in ("t1", "t2"):

@@ -1,5 +1,7 @@
 """Rules for lists and pages, profiles and images; may import the library."""
 
+# The rules look behind the client, where its store is.
+# pyright: reportPrivateUsage=false
 from __future__ import annotations
 
 import struct

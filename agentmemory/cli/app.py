@@ -186,7 +186,10 @@ def add(
     thread: Annotated[
         str | None,
         typer.Option(
-            "--thread", "-t", metavar="ID", help="The thread it belongs to; brings its user along."
+            "--thread",
+            "-t",
+            metavar="ID",
+            help="The thread it belongs to; brings its user and agent along.",
         ),
     ] = None,
     agent: Annotated[

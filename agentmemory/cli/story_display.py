@@ -110,7 +110,7 @@ def next_commands(report: Report) -> list[str]:
     commands = [
         f'agentmemory search "cake" --user {user} --explain',
         f"agentmemory search 窯 --user {user} --limit 1",
-        f'agentmemory add "Maya is left-handed." --user {user} --type fact',
+        f'agentmemory add "Maya is left-handed." --thread {thread} --type fact',
         f"agentmemory card --thread {thread}",
         "agentmemory threads",
         "agentmemory stats",

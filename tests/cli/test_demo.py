@@ -172,6 +172,14 @@ def test_told_twice_it_stores_nothing_twice_and_keeps_what_was_added(cli: Comman
     assert "nothing was stored twice" in cli.works("demo").out
 
 
+def test_what_the_suggested_command_adds_is_found_by_the_threads_card(cli: CommandLine) -> None:
+    told(cli)
+    (add,) = (line for line in cli.works("demo").out.splitlines() if "agentmemory add" in line)
+    cli.works(*shlex.split(add)[1:])
+    card = cli.works("card", "--thread", "demo-session-2", "--query", "Which hand does she use?")
+    assert "Maya is left-handed." in card.out
+
+
 async def test_what_an_interrupted_run_left_out_is_made_up_for(tmp_path: Path) -> None:
     async with AsyncAgentMemory(tmp_path / "memory.db", embedder=None) as memory:
         await memory.create_thread(

@@ -9,13 +9,14 @@ embedded again. May import stores, models, text and below.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
 import anyio
 
-from agentmemory.errors import StaleReadError
+from agentmemory.errors import EmbedderMismatchError, NotFoundError, StaleReadError
 from agentmemory.protocols import Clock, MemoryStore
 from agentmemory.records import ImageContent, RecordRelation, ScopedRecord, Tier
 from agentmemory.requests import (
@@ -158,10 +159,39 @@ class Recorder:
             return await self._until_unchanged(attempt)
 
     async def delete(self, record_filter: RecordFilter) -> Deletion:
-        """Delete records; vectors that rested on them are made anew."""
-        deletion = await self._store.delete_records(record_filter)
+        """Delete records; vectors that rested on them are made anew.
+
+        Of a single message the vector that rests on it is renewed in the same write, so that
+        whoever is cancelled on the way leaves no message without one.
+        """
+        deletion = None
+        if self._vectorizer.is_available and len(record_filter.ids or ()) == 1:
+            deletion = await self._delete_one(record_filter)
+        if deletion is None:
+            deletion = await self._store.delete_records(record_filter)
         await self.refresh(deletion.stale)
         return deletion
+
+    async def _delete_one(self, record_filter: RecordFilter) -> Deletion | None:
+        """Delete one record and renew the vector after it; None if that cannot go together."""
+
+        async def attempt() -> Deletion:
+            seen = await self._store.neighbourhood(record_filter)
+            vectors = None
+            if seen.following is not None:
+                after = replace(seen, record=seen.following)
+                vectors = await self._vectorizer.record_vectors([_passage(after)])
+            return await self._store.delete_records(
+                record_filter, expects=_expectations(seen), vectors=vectors
+            )
+
+        try:
+            first = await self._store.neighbourhood(record_filter)
+            async with self._turn(first.record.thread_id):
+                return await self._until_unchanged(attempt)
+        except (NotFoundError, StaleReadError, EmbedderMismatchError):
+            # What stands in the way of a vector does not stand in the way of a delete.
+            return None
 
     async def delete_scope(self, scope: ScopeFilter) -> Deletion:
         """Delete all that belongs to a scope; vectors that rested on it are made anew."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
 
+import anyio.lowlevel
 import numpy as np
 import pytest
 
@@ -85,6 +88,36 @@ async def test_vectors_are_what_a_fresh_import_would_give(change: str) -> None:
             await thread.delete_message(ids[1])
         assert np.allclose(await vectors(fresh), await vectors(grown))
         assert (await grown.stats()).vectors == len(final)
+
+
+class Patient(HashEmbedder):
+    """Lets others run while it works."""
+
+    async def embed(self, texts: Sequence[str], *, is_query: bool = False) -> Any:
+        """Embed after a while."""
+        await anyio.lowlevel.checkpoint()
+        return await super().embed(texts, is_query=is_query)
+
+
+async def test_a_delete_cancelled_at_any_point_leaves_no_message_without_its_vector() -> None:
+    async with AsyncAgentMemory(":memory:", embedder=Patient()) as memory:
+        thread = await memory.create_thread(user_id="u1")
+        outcomes = set()
+        for steps in range(60):
+            ids = await thread.add_messages(
+                [{"role": "user", "content": f"turn {i} about rain"} for i in range(3)]
+            )
+            task = asyncio.create_task(thread.delete_message(ids[1]))  # noqa: TID251 - its cancel is what is tested
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait([task], timeout=10)
+            outcomes.add(task.cancelled())
+            stats = await memory.stats()
+            assert stats.vectors == sum(stats.records.values()), steps
+            await memory.delete_thread(thread.thread_id)
+            thread = await memory.create_thread(user_id="u1")
+        assert True in outcomes
 
 
 async def test_reembedding_gives_the_same_vectors_again() -> None:

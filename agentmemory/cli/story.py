@@ -227,6 +227,8 @@ async def _store_session(
                 for number, message in enumerate(session["messages"], start=1)
             ]
         )
+        # What the user says she likes is remembered before anything is searched.
+        await thread.wait_for_memory_extraction()
     return thread
 
 

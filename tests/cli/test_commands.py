@@ -296,18 +296,18 @@ def test_stats_count_what_is_there(told: CommandLine) -> None:
         "guideline": 1,
         "memory": 1,
         "message": 29,
-        "preference": 2,
+        "preference": 3,
     }
     assert document["threads"] == 2
     assert document["embedder"] is None
     assert document["size_bytes"] > 0
     out = told.works("stats").out
-    assert "records   36 (fact 3, guideline 1, memory 1, message 29, preference 2)" in out
+    assert "records   37 (fact 3, guideline 1, memory 1, message 29, preference 3)" in out
     assert "embedder  none: searched by words" in out
 
 
 def test_reembed_gives_vectors_to_what_was_stored_without(told: CommandLine) -> None:
-    assert told.works("reembed").out == "Made new vectors for 36 records.\n"
+    assert told.works("reembed").out == "Made new vectors for 37 records.\n"
     document = parsed(told.works("stats", "--json"))
     assert document["vectors"] == document["chunks"]
     assert document["embedder"] == "local/wordllama"

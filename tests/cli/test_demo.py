@@ -157,7 +157,7 @@ def test_the_whole_way_works_in_processes_of_their_own(tmp_path: Path) -> None:
     assert "left-handed" in run("search", "left-handed", "--user", "maya", "--type", "preference")
     assert "<context_card>" in run("card", "--thread", "demo-session-2")
     assert "demo-session-1" in run("threads")
-    assert "preference 3" in run("stats")
+    assert "preference 4" in run("stats")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["story.db"]
 
 

@@ -22,12 +22,16 @@ class LayerWord:
 
     Args:
         text: The keyword.
-        terms: Its analysed words; a memory has it if it has all of them.
+        forms: The analysed words of each of its forms, in any language; a memory has the keyword
+            if one of its tags or its content has all words of one form.
+        whole: Each form as the analyzer indexes it, tokens separated by spaces; a tag that is one
+            of these is the keyword itself.
         weight: What it is worth beside others.
     """
 
     text: str
-    terms: tuple[QueryTerm, ...]
+    forms: tuple[tuple[QueryTerm, ...], ...]
+    whole: frozenset[str] = frozenset()
     weight: float = 1.0
 
 
@@ -38,16 +42,15 @@ class LayerQuery:
     Args:
         filter: Which records take part.
         words: The keywords, matched against tags and content.
-        layers: Where to look for them; CRITICAL is not matched.
-        pool: Most memories of each of these layers, the best matches first.
-        with_critical: Whether the CRITICAL memories are wanted too, all of them.
+        pools: Where to look for them, and how many memories each layer brings at most, the best
+            matches first. CRITICAL is not matched: all of it comes.
+        count_to: How far to count the memories of any layer; 0: not at all.
     """
 
     filter: RecordFilter
     words: tuple[LayerWord, ...]
-    layers: tuple[Layer, ...]
-    pool: int
-    with_critical: bool = True
+    pools: Mapping[Layer, int]
+    count_to: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +60,9 @@ class LayerMatch:
     Args:
         record: The memory.
         match: The share of the keywords it holds, weighted by how rare they are: 0.0 to 1.0. A
-            keyword that is only in the content counts for four fifths of one in the tags.
+            keyword that is part of a tag counts for nine tenths of one that is a tag, one that is
+            only in the content for four fifths; up to a fifth goes for tags that the keywords do
+            not speak of.
         words: The keywords it holds.
     """
 
@@ -73,7 +78,8 @@ class LayerMatches:
     Args:
         critical: All CRITICAL memories, in the order of writing.
         matches: The best matches of each layer, best first.
-        active: How many memories of any layer the filter lets through.
+        active: How many memories of any layer are in scope and not put away, counted as far as
+            asked.
     """
 
     critical: tuple[ScopedRecord, ...] = ()

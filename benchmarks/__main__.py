@@ -27,6 +27,8 @@ from benchmarks.embedders import make_embedder
 from benchmarks.errors import BenchmarkError
 from benchmarks.evaluation import evaluate
 from benchmarks.graph import measure_graph, print_graph
+from benchmarks.layers import add_command as add_layers
+from benchmarks.layers import measure_layers, print_layers
 from benchmarks.overhead import add_command as add_overhead
 from benchmarks.overhead import measure_overhead, print_overhead
 from benchmarks.report import print_quality, print_scale, say_progress
@@ -94,6 +96,7 @@ def make_parser() -> argparse.ArgumentParser:
     add_ablation(commands, _positive)
     add_overhead(commands, _positive)
     add_writes(commands, _positive)
+    add_layers(commands, _positive)
     text = "standing instructions and preferences found without a language model, on BEAM"
     detector = commands.add_parser("detector", help=text, description=text)
     detector.add_argument(
@@ -143,6 +146,13 @@ async def run(arguments: argparse.Namespace, directory: Path) -> dict[str, Any]:
         return await measure_writes(directory, rounds=arguments.rounds)
     if arguments.command == "overhead":
         return await measure_overhead(rounds=arguments.rounds)
+    if arguments.command == "layers":
+        return await measure_layers(
+            directory,
+            memories=arguments.memories,
+            latency_memories=arguments.latency_memories,
+            progress=say_progress,
+        )
     embedder = make_embedder(arguments.embedder)
     if arguments.command == "ablation":
         return await run_ablation(
@@ -224,6 +234,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print_overhead(report)
     elif arguments.command == "scale":
         print_scale(report)
+    elif arguments.command == "layers":
+        print_layers(report)
     elif arguments.command == "graph":
         print_graph(report)
     else:

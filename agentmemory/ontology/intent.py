@@ -9,7 +9,7 @@ the vocabulary, the words and the matching of this room.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache
 from typing import Final, TypeVar
 
@@ -35,6 +35,9 @@ MAX_INTENT_CHARS: Final = 8_000
 _TERMS_PER_FORM: Final = 3
 """Most names one word stands for; a word that many terms share says nothing of any of them."""
 
+_MOST_FORMS: Final = 12
+"""Most other words for a keyword that memories are searched for."""
+
 _HIRAGANA: Final = re.compile("[\u3041-\u309f]")
 
 
@@ -47,12 +50,18 @@ class Keyword:
         kind: What it names; None for a word that is not in the vocabulary.
         spoken: Whether the intent says it; if not, it is the name of what the intent says.
         source: "vocabulary", "words" or "model".
+        forms: The other words for the same, in any language, that memories may hold instead; of
+            what the intent says only.
+        is_name: Whether it is a name or a synonym, not just a word of a longer name.
     """
 
     text: str
+    _: KW_ONLY
     kind: TermKind | None = None
     spoken: bool = True
     source: str = "words"
+    forms: tuple[str, ...] = ()
+    is_name: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +156,7 @@ class _Reader:
             stop_end, kinds = _longest(self._stops, text, place)
             if known_end > place and known_end >= stop_end:
                 rest = self._flush(rest)
-                self._known(forms)
+                self._known(forms, joined(text[place:known_end]))
                 place = known_end
             elif stop_end > place and kinds[0] == "ordinary":
                 # One unit, so that nothing falls off its ends.
@@ -162,21 +171,39 @@ class _Reader:
                 place += 1
         self._flush(rest)
 
-    def _known(self, forms: tuple[Form, ...]) -> None:
+    def _known(self, forms: tuple[Form, ...], surface: str) -> None:
         whole = [form for form in forms if not form.partial] or list(forms)
+        # Words that share a stem stay apart where the intent spells one of them out.
+        spelled = [form for form in whole if form.text.casefold() == surface.casefold()]
+        whole = spelled or whole
         said = whole[0].text
         self.said.append(said)
         terms = [form.term for form in whole]
         kinds = {term.kind for term in terms}
         target = self.values if kinds == {TermKind.VALUE} else self.names
-        target.append(Keyword(said, terms[0].kind, source="vocabulary"))
-        if whole[0].partial or len(terms) > _TERMS_PER_FORM:
+        shared = whole[0].partial or len(terms) > _TERMS_PER_FORM
+        others = () if shared else tuple(text for term in terms for text in term.forms)
+        synonyms = tuple(dict.fromkeys(text for text in others if text != said))[:_MOST_FORMS]
+        target.append(
+            Keyword(
+                said,
+                kind=terms[0].kind,
+                source="vocabulary",
+                forms=synonyms,
+                is_name=not whole[0].partial,
+            )
+        )
+        if shared:
             return
         for term in terms:
             if term.kind is TermKind.RULE:
                 self.rules.append(term.name)
             if term.name != said:
-                target.append(Keyword(term.name, term.kind, spoken=False, source="vocabulary"))
+                target.append(
+                    Keyword(
+                        term.name, kind=term.kind, spoken=False, source="vocabulary", is_name=True
+                    )
+                )
 
     def _flush(self, rest: list[Unit]) -> list[Unit]:
         """Make words of the units between two known ones; return an empty list to go on with."""

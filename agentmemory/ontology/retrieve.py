@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from agentmemory.checks import check_bool, check_int
 from agentmemory.errors import AgentMemoryError, ModelError, ValidationError
@@ -33,7 +33,10 @@ from agentmemory.retrieval.vectorizer import Vectorizer
 from agentmemory.scope import ScopeFilter
 from agentmemory.stores.filters import parse_filter
 from agentmemory.telemetry import Event, emit
-from agentmemory.text.analyzer import analyze_query
+from agentmemory.text.analyzer import analyze, analyze_query
+
+if TYPE_CHECKING:
+    from agentmemory.requests import FloatVector
 
 RULE_LIMIT: Final = 5
 CONTEXT_LIMIT: Final = 2
@@ -46,13 +49,16 @@ VECTORS_FROM: Final = 1000
 HIT_PRIOR: Final = 1
 """Added to the hits of every memory, so that a new one does not weigh nothing."""
 
-_POOL_PER_PLACE: Final = 5
-_LEAST_POOL: Final = 16
+_POOL_PER_PLACE: Final = 3
+_LEAST_POOL: Final = 8
 _BAND: Final = 0.9
 """Matches within a tenth of one another count as equally good; use and trust then decide."""
 
 _WORD_WEIGHT: Final = 0.5
-"""What a word that is not in the vocabulary is worth beside one that is."""
+"""What a word that is no name of the vocabulary is worth beside one that is."""
+
+_VECTOR_WEIGHT: Final = 0.25
+"""How much of a match comes from vectors where they take part: they order, words decide."""
 
 _MODEL_TOKENS: Final = 300
 
@@ -167,20 +173,15 @@ class LayeredRetriever:
             metadata=request.metadata_filter,
             tiers=request.tiers,
         )
-        limits = [request.limit(layer) for layer in wanted]
         found = await self._store.match_layers(
             LayerQuery(
                 filter=record_filter,
-                words=tuple(
-                    LayerWord(
-                        text=keyword.text,
-                        terms=analyze_query(keyword.text),
-                        weight=1.0 if keyword.source == "vocabulary" else _WORD_WEIGHT,
-                    )
-                    for keyword in intent.keywords
-                ),
-                layers=wanted,
-                pool=max(_LEAST_POOL, _POOL_PER_PLACE * max(limits, default=0)),
+                words=_layer_words(intent),
+                pools={
+                    layer: max(_LEAST_POOL, _POOL_PER_PLACE * request.limit(layer))
+                    for layer in wanted
+                },
+                count_to=VECTORS_FROM if self._counts(request) else 0,
             )
         )
         matches = dict(found.matches)
@@ -202,6 +203,10 @@ class LayeredRetriever:
                     replace(record_filter, ids=used), now=self._clock.now()
                 )
         return result
+
+    def _counts(self, request: RetrievalRequest) -> bool:
+        """Tell whether the number of memories decides about vectors."""
+        return request.vectors is None and self._vectorizer.is_available
 
     def _fitted(
         self,
@@ -283,11 +288,7 @@ class LayeredRetriever:
         vectors = await self._store.vectors(ids)
         return {
             layer: tuple(
-                replace(
-                    item, match=(item.match + max(0.0, float(vectors[item.record.id] @ vector))) / 2
-                )
-                if item.record.id in vectors
-                else replace(item, match=item.match / 2)
+                replace(item, match=_blended(item.match, vectors.get(item.record.id), vector))
                 for item in found
             )
             for layer, found in unchanged.items()
@@ -338,6 +339,11 @@ class LayeredRetriever:
         return intent, routing
 
 
+def _blended(match: float, stored: FloatVector | None, vector: FloatVector) -> float:
+    cosine = 0.0 if stored is None else max(0.0, float(stored @ vector))
+    return (1 - _VECTOR_WEIGHT) * match + _VECTOR_WEIGHT * cosine
+
+
 def use_of(record: ScopedRecord) -> float:
     """Return what a memory's use and trust are worth: (hits + 1) × confidence."""
     return (record.hit_count + HIT_PRIOR) * record.confidence
@@ -358,6 +364,20 @@ def ranked(matches: Sequence[LayerMatch]) -> list[LayerMatch]:
     return sorted(matches, key=key)
 
 
+def _layer_words(intent: Intent) -> tuple[LayerWord, ...]:
+    """Return what to look for: a word of the intent and the names it stands for are one."""
+    return tuple(
+        LayerWord(
+            text=keyword.text,
+            forms=tuple(analyze_query(form) for form in (keyword.text, *keyword.forms)),
+            whole=frozenset(" ".join(analyze(form)) for form in (keyword.text, *keyword.forms)),
+            weight=1.0 if keyword.is_name else _WORD_WEIGHT,
+        )
+        for keyword in intent.keywords
+        if keyword.spoken or keyword.source == "model"
+    )
+
+
 def _routing(intent: Intent, request: RetrievalRequest) -> Routing:
     if request.layers is not None:
         listed = ", ".join(layer.name for layer in request.layers)
@@ -369,9 +389,12 @@ def _wanted(routing: Routing, request: RetrievalRequest) -> tuple[Layer, ...]:
     """Return the layers to match: those routed to, and those that fill what room is left."""
     wanted = [layer for layer in routing.layers if layer is not Layer.CRITICAL]
     if request.layers is None:
-        if Layer.RULE in wanted:
+        if not wanted:
+            # Who asks what must hold is served by the definitions of what it is about.
+            wanted.append(Layer.RULE)
+        elif Layer.RULE in wanted:
             wanted.append(Layer.CONTEXT)
-        if wanted and request.budgets is not None:
+        if routing.layers != (Layer.CRITICAL,) and request.budgets is not None:
             wanted.append(Layer.BACKGROUND)
     return tuple(layer for layer in dict.fromkeys(wanted) if request.limit(layer))
 

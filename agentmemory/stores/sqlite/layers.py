@@ -7,9 +7,14 @@ where and the engine.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
+
+import orjson
 
 from agentmemory.errors import NotFoundError
 from agentmemory.layering import (
@@ -35,8 +40,9 @@ from agentmemory.stores.sqlite.rows import (
 )
 from agentmemory.stores.sqlite.schema import Tables
 from agentmemory.stores.sqlite.search import fetch_records
-from agentmemory.stores.sqlite.where import Where, record_where
+from agentmemory.stores.sqlite.where import Where, add_dimension, record_where
 from agentmemory.stores.sqlite.writes import missing
+from agentmemory.text.analyzer import analyze
 from agentmemory.text.fts5 import fts5_match
 
 if TYPE_CHECKING:
@@ -44,6 +50,12 @@ if TYPE_CHECKING:
 
 CONTENT_SHARE: Final = 0.8
 """What a keyword is worth that stands in the content but not in the tags."""
+
+PART_SHARE: Final = 0.9
+"""What a keyword is worth that is part of a tag, as in CREATE_ORDER."""
+
+STRANGE_TAGS: Final = 0.2
+"""What a memory loses whose tags are all of other things than the keywords."""
 
 _COLUMNS: Final = ("content", "tags")
 _LOOK_PER_PLACE: Final = 3
@@ -106,40 +118,68 @@ class SqliteLayers:
 def match_layers(connection: apsw.Connection, t: Tables, query: LayerQuery) -> LayerMatches:
     """Return what a layered retrieval finds, in one snapshot."""
     where = record_where(query.filter)
-    active = fetch_value(
-        connection,
-        f"SELECT count(*) FROM {t.record} r WHERE r.layer IS NOT NULL AND {where.sql}",
-        where.binds,
+    active = _count_active(connection, t, query)
+    rows = connection.execute(
+        f"SELECT {record_select(t)} FROM {t.record} r "
+        f"WHERE r.layer = ? AND {where.sql} ORDER BY r.seq",
+        (Layer.CRITICAL.value, *where.binds),
     )
-    critical: tuple[ScopedRecord, ...] = ()
-    if query.with_critical:
-        rows = connection.execute(
-            f"SELECT {record_select(t)} FROM {t.record} r "
-            f"WHERE r.layer = ? AND {where.sql} ORDER BY r.seq",
-            (Layer.CRITICAL.value, *where.binds),
-        )
-        critical = tuple(record_from_row(row) for row in rows)
-    terms = list(dict.fromkeys(term for word in query.words for term in word.terms))
+    critical = tuple(record_from_row(row) for row in rows)
+    terms = list(
+        dict.fromkeys(term for word in query.words for form in word.forms for term in form)
+    )
     weighed = weigh(connection, t, terms)
     words = _weighed_words(query.words, weighed)
     matches: dict[Layer, tuple[LayerMatch, ...]] = {}
-    for layer in query.layers:
+    for layer in query.pools:
         if layer is not Layer.CRITICAL:
-            found = _matches_of(connection, t, query, layer, where, weighed, words)
-            matches[layer] = found
+            matches[layer] = _matches_of(connection, t, query, layer, where, weighed, words)
     return LayerMatches(critical=critical, matches=matches, active=int(active))
 
 
-def _weighed_words(
-    words: Sequence[LayerWord], weighed: LexicalQuery
-) -> list[tuple[LayerWord, float]]:
-    """Return the words all of whose terms occur, with what each is worth."""
-    idf = {item.term: item.idf for item in weighed.terms}
-    return [
-        (word, word.weight * max(idf[term] for term in word.terms))
-        for word in words
-        if word.terms and all(term in idf for term in word.terms)
-    ]
+def _count_active(connection: apsw.Connection, t: Tables, query: LayerQuery) -> int:
+    """Count the memories of any layer in scope that are not put away; reads the index alone."""
+    if not query.count_to:
+        return 0
+    where = Where()
+    scope = query.filter.scope
+    for column, match in (
+        ("user_id", scope.user),
+        ("agent_id", scope.agent),
+        ("thread_id", scope.thread),
+    ):
+        add_dimension(where, column, match)
+    where.add("layer IS NOT NULL AND tier NOT IN ('archived', 'deprecated')")
+    sql = f"SELECT count(*) FROM (SELECT 1 FROM {t.record} WHERE {where.sql} LIMIT ?)"
+    return int(fetch_value(connection, sql, (*where.binds, query.count_to)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Weighed:
+    """A keyword: what to look for between spaces for each form that occurs, and its worth."""
+
+    text: str
+    needles: tuple[tuple[str, ...], ...]
+    whole: frozenset[str]
+    worth: float
+
+
+def _weighed_words(words: Sequence[LayerWord], weighed: LexicalQuery) -> list[_Weighed]:
+    """Return the keywords that occur; one is as rare as all of its forms together."""
+    held = {item.term: item.frequency for item in weighed.terms}
+    found = []
+    for word in words:
+        forms = tuple(form for form in word.forms if form and all(term in held for term in form))
+        if forms:
+            frequency = min(weighed.chunks, sum(min(held[term] for term in form) for form in forms))
+            idf = math.log1p((weighed.chunks - frequency + 0.5) / (frequency + 0.5))
+            needles = tuple(tuple(map(_needle, form)) for form in forms)
+            found.append(_Weighed(word.text, needles, word.whole, word.weight * idf))
+    return found
+
+
+def _needle(term: QueryTerm) -> str:
+    return f" {term.text}" if term.prefix else f" {term.text} "
 
 
 def _matches_of(
@@ -149,24 +189,25 @@ def _matches_of(
     layer: Layer,
     where: Where,
     weighed: LexicalQuery,
-    words: Sequence[tuple[LayerWord, float]],
+    words: Sequence[_Weighed],
 ) -> tuple[LayerMatch, ...]:
     if not words:
         return ()
+    pool = query.pools[layer]
     token, share = _layer_scope(connection, t, query.filter, layer, weighed.chunks)
-    choosing = _choosing(weighed, share, query.pool)
+    choosing = _choosing(weighed, share, pool)
     terms = [item.term for item in weighed.terms]
     rows: list[tuple[Any, ...]] = []
     for chosen in (terms[:choosing], terms):
-        wanted = query.pool * _LOOK_PER_PLACE
+        wanted = pool * _LOOK_PER_PLACE
         while True:
             rows, seen = _look(connection, t, chosen, token, layer, where, wanted)
-            if len({row[0] for row in rows}) >= query.pool or seen < wanted:
+            if len({row[0] for row in rows}) >= pool or seen < wanted:
                 break
             wanted *= 8
-        if len({row[0] for row in rows}) >= query.pool or choosing == len(terms):
+        if len({row[0] for row in rows}) >= pool or choosing == len(terms):
             break
-    return _scored(connection, t, rows, words, query.pool)
+    return _scored(connection, t, rows, words, pool)
 
 
 def _layer_scope(
@@ -212,7 +253,7 @@ def _look(
     rows = fetch_all(
         connection,
         # CROSS JOIN keeps the planner from walking the whole scope instead of the list.
-        f"SELECT r.seq, r.hit_count, r.confidence, f.content, f.tags FROM json_each(?) j "
+        f"SELECT r.seq, r.hit_count, r.confidence, r.tags, f.content FROM json_each(?) j "
         f"CROSS JOIN {t.chunk} c ON c.id = j.value "
         f"CROSS JOIN {t.record} r ON r.seq = c.record_seq "
         f"CROSS JOIN {t.fts} f ON f.rowid = c.id "
@@ -226,42 +267,72 @@ def _scored(
     connection: apsw.Connection,
     t: Tables,
     rows: Sequence[tuple[Any, ...]],
-    words: Sequence[tuple[LayerWord, float]],
+    words: Sequence[_Weighed],
     pool: int,
 ) -> tuple[LayerMatch, ...]:
     """Score records by the keywords that stand in their tags and content; the best first."""
-    whole = sum(worth for _, worth in words) or 1.0
+    whole = sum(word.worth for word in words) or 1.0
     held: dict[int, dict[str, float]] = {}
+    match: dict[int, float] = {}
     use: dict[int, float] = {}
-    for seq, hits, confidence, content, tags in rows:
-        in_content, in_tags = content.split(" "), tags.split(" ")
-        text, tagged = frozenset(in_content), frozenset(in_tags)
+    # Many memories carry the same tags.
+    read: dict[str, tuple[list[float], float]] = {}
+    for seq, hits, confidence, raw_tags, content in rows:
+        if raw_tags not in read:
+            read[raw_tags] = _in_tags(raw_tags, words)
+        shares, spoken_of = read[raw_tags]
+        text = f" {content} "
         scores = held.setdefault(seq, {})
+        for word, in_tags in zip(words, shares, strict=True):
+            share = in_tags or (CONTENT_SHARE if _in_text(word, text) else 0.0)
+            if share:
+                scores[word.text] = max(scores.get(word.text, 0.0), word.worth * share)
         use[seq] = (hits + 1) * confidence
-        for word, worth in words:
-            if all(_has(term, tagged) for term in word.terms):
-                scores[word.text] = worth
-            elif all(_has(term, text) or _has(term, tagged) for term in word.terms):
-                scores[word.text] = max(scores.get(word.text, 0.0), worth * CONTENT_SHARE)
-    order = sorted(
-        held, key=lambda seq: (-round(sum(held[seq].values()) / whole, 9), -use[seq], -seq)
-    )[:pool]
+        covered = sum(scores.values()) / whole
+        match[seq] = min(1.0, covered * (1 - STRANGE_TAGS + STRANGE_TAGS * spoken_of))
+    order = sorted(held, key=lambda seq: (-round(match[seq], 9), -use[seq], -seq))[:pool]
     records = {record.seq: record for record in fetch_records(connection, t, order)}
     return tuple(
-        LayerMatch(
-            record=records[seq],
-            match=min(1.0, sum(held[seq].values()) / whole),
-            words=tuple(held[seq]),
-        )
+        LayerMatch(record=records[seq], match=match[seq], words=tuple(held[seq]))
         for seq in order
         if held[seq]
     )
 
 
-def _has(term: QueryTerm, tokens: frozenset[str]) -> bool:
-    if term.prefix:
-        return any(token.startswith(term.text) for token in tokens)
-    return term.text in tokens
+def _in_tags(raw_tags: str, words: Sequence[_Weighed]) -> tuple[list[float], float]:
+    """Return how far tags hold each keyword, and how much of them the keywords speak of."""
+    if raw_tags == "[]":
+        return [0.0] * len(words), 0.0
+    tags = _analysed(raw_tags)
+    about = [0.0] * len(tags)
+    shares = []
+    for word in words:
+        share = 0.0
+        for place, (whole_tag, text) in enumerate(tags):
+            if whole_tag in word.whole:
+                share, about[place] = 1.0, 1.0
+            elif _in_text(word, text):
+                share, about[place] = max(share, PART_SHARE), max(about[place], 0.5)
+        shares.append(share)
+    return shares, sum(about) / len(tags)
+
+
+@lru_cache(maxsize=16_384)
+def _analysed(raw_tags: str) -> tuple[tuple[str, str], ...]:
+    """Return the tags of a record as the analyzer reads them: each as it is, and to look in."""
+    analysed = [" ".join(analyze(tag)) for tag in orjson.loads(raw_tags)]
+    return tuple((tokens, f" {tokens} ") for tokens in analysed)
+
+
+def _in_text(word: _Weighed, text: str) -> bool:
+    """Tell whether tokens, with a space on either side of each, hold all words of one form."""
+    for needles in word.needles:
+        for needle in needles:
+            if needle not in text:
+                break
+        else:
+            return True
+    return False
 
 
 def adjust_confidence(

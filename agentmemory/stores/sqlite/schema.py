@@ -132,7 +132,7 @@ def _create_v1(t: Tables) -> tuple[str, ...]:
         f"""CREATE INDEX {t.record}_actor_index ON {t.record} (user_id, actor)
             WHERE actor IS NOT NULL""",
         f"CREATE INDEX {t.record}_event_index ON {t.record} (user_id, effective_time, seq)",
-        f"""CREATE INDEX {t.record}_layer_index ON {t.record} (user_id, layer, seq)
+        f"""CREATE INDEX {t.record}_layer_index ON {t.record} (user_id, layer, tier)
             WHERE layer IS NOT NULL""",
         f"""CREATE INDEX {t.record}_expiry_index ON {t.record} (expires_at)
             WHERE expires_at IS NOT NULL""",

@@ -15,7 +15,7 @@ from agentmemory.records import Layer, RecordRelation, ScopedRecord, Tier
 from agentmemory.requests import RecordChanges, RecordFilter
 from agentmemory.scope import DimensionMatch, ScopeFilter
 from agentmemory.stores.sqlite.store import SqliteStore
-from agentmemory.text.analyzer import analyze_query
+from agentmemory.text.analyzer import analyze, analyze_query
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 MINE = ScopeFilter(user=DimensionMatch(exact=True, value="u1"))
@@ -43,13 +43,24 @@ def memory(record_id: str, layer: str | None, content: str = "note", **values: A
 
 
 def query(
-    *words: str, layers: tuple[str, ...] = ("rule",), pool: int = 10, seen: RecordFilter = HERE
+    *words: str,
+    layers: tuple[str, ...] = ("rule",),
+    pool: int = 10,
+    seen: RecordFilter = HERE,
+    count_to: int = 1000,
 ) -> LayerQuery:
     return LayerQuery(
         filter=seen,
-        words=tuple(LayerWord(text=word, terms=analyze_query(word)) for word in words),
-        layers=tuple(map(Layer, layers)),
-        pool=pool,
+        words=tuple(
+            LayerWord(
+                text=word,
+                forms=(analyze_query(word),),
+                whole=frozenset([" ".join(analyze(word))]),
+            )
+            for word in words
+        ),
+        pools={Layer(name): pool for name in layers},
+        count_to=count_to,
     )
 
 
@@ -64,6 +75,8 @@ async def test_critical_comes_in_full_whatever_the_words(store: SqliteStore):
     found = await store.match_layers(query("nothing"))
     assert [record.id for record in found.critical] == [f"c{n:03}" for n in range(300)]
     assert found.active == 300
+    assert (await store.match_layers(query("nothing", count_to=7))).active == 7
+    assert (await store.match_layers(query("nothing", count_to=0))).active == 0
     assert found.matches == {Layer.RULE: ()}
 
 
@@ -82,7 +95,7 @@ async def test_tags_count_more_than_content_and_layers_stay_apart(store: SqliteS
     assert [item.record.id for item in found.matches[Layer.RULE]] == ["tags", "content", "half"]
     assert [item.record.id for item in found.matches[Layer.CONTEXT]] == ["context"]
     assert found.matches[Layer.RULE][0].match == 1.0
-    assert found.matches[Layer.RULE][1].match == pytest.approx(0.8)
+    assert found.matches[Layer.RULE][1].match == pytest.approx(0.64)
     assert found.matches[Layer.RULE][2].words == ("supplier",)
     assert found.active == 5
 

@@ -16,7 +16,7 @@ from agentmemory.errors import ValidationError
 MAX_ID_BYTES = 128
 """Longest id, in UTF-8 bytes; the bound Oracle's id columns keep."""
 
-MAX_CONTENT_CHARS = 4_000_000
+MAX_CONTENT_CHARS = 1_000_000
 """Longest content of one record, in characters; far above any message a model can read."""
 
 

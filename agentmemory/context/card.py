@@ -17,9 +17,10 @@ from agentmemory.context.summarizer import Summarizer
 from agentmemory.context.summary import DEFAULT_SUMMARY_TOKENS, transcript_summary
 from agentmemory.errors import ValidationError
 from agentmemory.extraction.shortening import beginning
+from agentmemory.ontology.routing import check_layers
 from agentmemory.protocols import Clock, MemoryStore, TokenCounter
 from agentmemory.records import MEMORY_TYPES, Layer, RecordStatus, RecordType, ScopedRecord
-from agentmemory.requests import Candidate, ListQuery, RecordFilter
+from agentmemory.requests import MAX_LIST_LIMIT, Candidate, ListQuery, RecordFilter
 from agentmemory.results import (
     ContextCard,
     Explanation,
@@ -58,7 +59,7 @@ CARD_LIMIT_KEY: Final = "context_card_token_limit"
 """Where a thread keeps the limit of its cards."""
 
 MAX_ALWAYS_ON: Final = 50
-"""Most records that are shown whatever is asked, the oldest first."""
+"""Most records besides CRITICAL that are shown whatever is asked, the oldest first."""
 
 QUERY_SUMMARY_TOKENS: Final = 64
 """How much of a summary takes part in the search; more would outweigh the question."""
@@ -107,6 +108,9 @@ class CardRequest:
         stable: Whether what rarely changes stands first, byte for byte the same between turns.
         include_profiles: Whether the profiles of the user and the agent are shown.
         include_guidelines: Whether every valid guideline is shown, whatever is asked.
+        layers: Layers that are shown whatever is asked; CRITICAL is in any case.
+        always_on_token_budget: What CRITICAL, these layers and guidelines may cost together;
+            CRITICAL is never cut. None: no limit of their own.
         num_hops: How far to follow links from each relevant memory, 0 to 5.
         max_linked_results: Most linked memories of one relevant record.
         with_summary: Whether a language model may sum up; else transcripts do.
@@ -132,6 +136,8 @@ class CardRequest:
     stable: bool = False
     include_profiles: bool = False
     include_guidelines: bool = False
+    layers: tuple[Layer, ...] = _ALWAYS
+    always_on_token_budget: int | None = None
     num_hops: int = 0
     max_linked_results: int = DEFAULT_MAX_LINKED_RESULTS
     with_summary: bool = True
@@ -141,6 +147,9 @@ class CardRequest:
         check_int(self.token_limit, argument="context_card_token_limit")
         for name in ("stable", "include_profiles", "include_guidelines"):
             check_bool(getattr(self, name), argument=name)
+        object.__setattr__(self, "layers", check_layers(self.layers))
+        if self.always_on_token_budget is not None:
+            check_int(self.always_on_token_budget, argument="always_on_token_budget", minimum=0)
         check_int(self.num_hops, argument="num_hops", minimum=0, maximum=MAX_HOPS)
         if self.query is not None:
             check_text(self.query, argument="query")
@@ -280,7 +289,7 @@ class CardBuilder:
         latest = await self._latest(owner, wanted + request.except_last_messages)
         hidden, visible = _split(latest, request.except_last_messages)
         recent = (latest if request.max_recent_messages else [])[-request.max_recent_messages :]
-        stored, rest = await self._summary(owner, request, visible, recent)
+        stored, tail = await self._summary(owner, request, visible, recent)
         question = _question(request.query, latest, stored, self._counter)
         always_on = await self._always_on(owner, request)
         relevant: list[SearchResult] = []
@@ -290,13 +299,23 @@ class CardBuilder:
             shown.update(result.id for result in always_on)
             if request.query is None:
                 shown.add(_asked_in(latest).id)
+            if request.stable:
+                shown.update(message.id for message in tail)
             relevant, notes = await self._relevant(owner, request, question, shown, limiter)
+        # No message is told twice: in a stable card, whose beginning must not change, the
+        # transcript keeps it, in any other the relevant records do.
+        told = {result.id for result in relevant}
+        rest = transcript_summary(
+            [message for message in tail if message.id not in told],
+            token_budget=DEFAULT_SUMMARY_TOKENS,
+            counter=self._counter,
+        )
         profiles = await self._profiles(owner) if request.include_profiles else []
         return assemble(
             CardParts(
                 query=question,
                 summary=stored,
-                transcript=rest,
+                transcript=rest.content,
                 relevant=tuple(relevant),
                 recent=tuple(recent),
                 always_on=tuple(self._format(always_on, request.format_config)),
@@ -341,8 +360,8 @@ class CardBuilder:
         request: CardRequest,
         visible: Sequence[ScopedRecord],
         recent: Sequence[ScopedRecord],
-    ) -> tuple[Summary, str]:
-        """Return the stored summary and, as a transcript, what came after it.
+    ) -> tuple[Summary, Sequence[ScopedRecord]]:
+        """Return the stored summary, and the messages after it that a transcript shows.
 
         A card does not wait for a model, unless there is no summary yet or the last one lies far
         back.
@@ -361,25 +380,57 @@ class CardBuilder:
             if covered.summary is not None:
                 stored = Summary(content=covered.summary.content, topics=covered.summary.topics)
             left = [message for message in covered.rest if message.id not in shown]
-        transcript = transcript_summary(
-            left[-count:] if count else (),
-            token_budget=DEFAULT_SUMMARY_TOKENS,
-            counter=self._counter,
-        )
-        return stored, transcript.content
+        return stored, left[-count:] if count else ()
 
     async def _always_on(self, owner: CardOwner, request: CardRequest) -> list[SearchResult]:
-        """Return what is shown whatever is asked, in the order it was written."""
-        wanted = [RecordFilter(scope=owner.memories, now=self._clock.now(), layers=_ALWAYS)]
+        """Return what is shown whatever is asked: all of CRITICAL, then the rest as it fits.
+
+        Both in the order in which they were written, so that what is added changes nothing before
+        it.
+        """
+        now = self._clock.now()
+        standing = RecordFilter(
+            scope=owner.memories,
+            now=now,
+            record_types=MEMORY_TYPES,
+            include_invalid=False,
+            valid_at=now,
+            layers=_ALWAYS,
+        )
+        critical: list[ScopedRecord] = []
+        after: str | None = None
+        while True:
+            page = await self._store.list_records(
+                ListQuery(filter=standing, limit=MAX_LIST_LIMIT, after=after)
+            )
+            critical.extend(page.items)
+            after = page.next_cursor
+            if after is None:
+                break
+        wanted = []
+        others = tuple(layer for layer in request.layers if layer not in _ALWAYS)
+        if others:
+            wanted.append(replace(standing, layers=others))
         if request.include_guidelines:
-            guidelines = replace(wanted[0], layers=None, record_types=("guideline",))
-            wanted.append(guidelines)
+            wanted.append(replace(standing, layers=None, record_types=("guideline",)))
         found: dict[str, ScopedRecord] = {}
         for record_filter in wanted:
-            valid = replace(record_filter, include_invalid=False, valid_at=record_filter.now)
-            page = await self._store.list_records(ListQuery(filter=valid, limit=MAX_ALWAYS_ON))
+            page = await self._store.list_records(
+                ListQuery(
+                    filter=record_filter, limit=min(MAX_LIST_LIMIT, MAX_ALWAYS_ON + len(critical))
+                )
+            )
             found.update((record.id, record) for record in page.items)
-        return _unranked(sorted(found.values(), key=lambda record: record.seq)[:MAX_ALWAYS_ON])
+        rest = [record for record in found.values() if record.layer not in _ALWAYS]
+        rest = sorted(rest, key=lambda record: record.seq)[:MAX_ALWAYS_ON]
+        if request.always_on_token_budget is not None:
+            left = request.always_on_token_budget - self._cost(critical)
+            while rest and self._cost(rest) > left:
+                rest.pop()
+        return _unranked([*critical, *rest])
+
+    def _cost(self, records: Iterable[ScopedRecord]) -> int:
+        return sum(self._counter.count(record.content) for record in records)
 
     async def _profiles(self, owner: CardOwner) -> list[SearchResult]:
         """Return the profiles of the user and the agent."""

@@ -50,6 +50,10 @@ class PreparedQuery:
     notes: tuple[str, ...] = ()
 
 
+MAX_QUERY_CHARS: Final = 10_000
+"""How much of a query is looked for; a pasted document is searched by its beginning."""
+
+
 async def prepare_query(
     query: str, *, actors: Collection[str], settings: SearchSettings, vectorizer: Vectorizer
 ) -> PreparedQuery:
@@ -67,6 +71,7 @@ async def prepare_query(
             settings are strict.
         EmbedderMismatchError: The stored vectors are another embedder's.
     """
+    whole, query = query, query[:MAX_QUERY_CHARS]
     names = frozenset(token for actor in actors for token in analyze(actor))
     named = names.intersection(analyze(query)) if names else frozenset[str]()
     reader = _Reader(settings, vectorizer)
@@ -77,7 +82,7 @@ async def prepare_query(
     if settings.strategy is not SearchStrategy.VECTOR or reader.words_instead:
         terms = without_names(analyze_query(query), named)
     return PreparedQuery(
-        text=query,
+        text=whole,
         terms=terms,
         vector=vector,
         actor_terms=named,

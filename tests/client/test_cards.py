@@ -204,7 +204,7 @@ async def test_sections_stand_in_order_and_a_parser_reads_them() -> None:
             ]
         )
         await thread.add_memory(f"remembered {nasty}", memory_type="fact")
-        card = await thread.get_context_card(max_recent_messages=2)
+        card = await thread.get_context_card(max_recent_messages=2, max_relevant_results=1)
         root = ET.fromstring(card.content)
         assert root.tag == "context_card"
         assert [section.tag for section in root] == [
@@ -290,7 +290,7 @@ async def test_the_summary_is_the_transcript_of_the_last_messages() -> None:
         assert len(summary.content.splitlines()) == 6
         short = await thread.get_summary(token_budget=1)
         assert short.content == "Mira (2026-03-01T09:30:00Z): note 7"
-        card = await thread.get_context_card(fallback_message_count=3)
+        card = await thread.get_context_card(fallback_message_count=3, max_relevant_results=0)
         assert card.summary.splitlines() == [
             f"Mira (2026-03-01T09:30:00Z): note {i}" for i in (5, 6, 7)
         ]
@@ -303,3 +303,18 @@ async def test_a_card_writes_nothing() -> None:
         second = await thread.get_context_card(max_recent_messages=2)
         assert first.content == second.content
         assert await memory.stats() == before
+
+
+async def test_no_message_stands_twice_in_a_card() -> None:
+    async with lexical() as memory:
+        thread = await memory.create_thread(user_id="u1")
+        await thread.add_messages(
+            [
+                {"role": "user", "content": "A quiet dinner on Friday, please."},
+                {"role": "assistant", "content": "A dinner for how many?"},
+                {"role": "user", "content": "Dinner for four."},
+            ]
+        )
+        card = await thread.get_context_card(max_recent_messages=1)
+        for message in await thread.get_messages():
+            assert card.content.count(message.content) == 1, message.content

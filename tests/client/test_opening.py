@@ -74,3 +74,13 @@ async def test_an_embedder_made_from_a_name_is_closed_with_the_client_and_a_give
         async with AsyncAgentMemory(":memory:", embedder=embedder) as memory:
             await memory.add_memory("Plum jam.", user_id="u1")
     assert (own.closed, given.closed) == (1, 0)
+
+
+async def test_a_file_of_ours_without_a_registry_is_completed(path: Path) -> None:
+    connection = apsw.Connection(str(path))
+    connection.execute(f"PRAGMA application_id = {0x616D656D}")
+    connection.close()
+    async with lexical(path) as memory:
+        await memory.add_memory("kept", user_id="u1")
+    async with lexical(path) as memory:
+        assert (await memory.stats()).records == {"memory": 1}

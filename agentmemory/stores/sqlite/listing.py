@@ -99,7 +99,7 @@ def read_cursor(cursor: str, kind: str) -> tuple[int, int]:
         found, time, seq = orjson.loads(base64.urlsafe_b64decode(cursor.encode()))
     except (ValueError, TypeError, AttributeError, binascii.Error):
         found, time, seq = None, None, None
-    if found != kind or not isinstance(time, int) or not isinstance(seq, int):
+    if found != kind or type(time) is not int or type(seq) is not int:
         msg = (
             f"`cursor` is {cursor!r}; accepted: the `next_cursor` of a page of the same listing "
             "in the same order"

@@ -288,12 +288,12 @@ def prepare(connection: apsw.Connection, store_id: str, policy: SchemaPolicy, *,
     if version is None:
         if not ours:
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(
-                f"""CREATE TABLE {REGISTRY} (
-                    store_id TEXT PRIMARY KEY,
-                    schema_version INTEGER NOT NULL
-                ) STRICT"""
-            )
+        connection.execute(
+            f"""CREATE TABLE IF NOT EXISTS {REGISTRY} (
+                store_id TEXT PRIMARY KEY,
+                schema_version INTEGER NOT NULL
+            ) STRICT"""
+        )
         connection.execute(
             f"INSERT INTO {REGISTRY} (store_id, schema_version) VALUES (?, 0)", (store_id,)
         )
@@ -349,6 +349,11 @@ def _check_ownership(connection: apsw.Connection, path: str) -> bool:
 
 
 def _installed_version(connection: apsw.Connection, store_id: str) -> int | None:
+    present = fetch_value(
+        connection, "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?", (REGISTRY,)
+    )
+    if present is None:
+        return None
     version = fetch_value(
         connection, f"SELECT schema_version FROM {REGISTRY} WHERE store_id = ?", (store_id,)
     )

@@ -33,8 +33,10 @@ from agentmemory.memories import (
     update_record,
 )
 from agentmemory.messages import Message, to_messages
+from agentmemory.ontology.routing import check_layers
 from agentmemory.parts import Parts, checked_metadata
 from agentmemory.records import (
+    Layer,
     Record,
     RecordType,
     ScopedRecord,
@@ -411,6 +413,10 @@ class AsyncThread(ThreadMemories, ThreadLayers, ThreadLinks, ThreadImages):
         stable: bool = False,
         include_profiles: bool = False,
         include_guidelines: bool = False,
+        layers: Sequence[Layer | Literal["critical", "rule", "context", "background"]] = (
+            Layer.CRITICAL,
+        ),
+        always_on_token_budget: int | None = None,
         num_hops: int = 0,
         max_linked_results: int = DEFAULT_MAX_LINKED_RESULTS,
     ) -> ContextCard:
@@ -444,6 +450,10 @@ class AsyncThread(ThreadMemories, ThreadLayers, ThreadLinks, ThreadImages):
             include_profiles: Show the profiles of the user and the agent.
             include_guidelines: Show every valid guideline of the user and agent, at most 50,
                 whatever is asked.
+            layers: Layers that are shown whatever is asked, at most 50 memories besides CRITICAL,
+                which is in any case.
+            always_on_token_budget: What CRITICAL, guidelines and these layers may cost together;
+                the newest go first, CRITICAL never. Default no limit of their own.
             num_hops: How far to follow links from each relevant memory, 0 to 5.
             max_linked_results: Most linked memories of one relevant memory.
 
@@ -471,6 +481,8 @@ class AsyncThread(ThreadMemories, ThreadLayers, ThreadLinks, ThreadImages):
             stable=stable,
             include_profiles=include_profiles,
             include_guidelines=include_guidelines,
+            layers=check_layers(layers),
+            always_on_token_budget=always_on_token_budget,
             num_hops=num_hops,
             max_linked_results=max_linked_results,
             with_summary=extraction.enable_context_summary,

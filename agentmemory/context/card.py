@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from agentmemory.checks import check_bool, check_int, check_text
 from agentmemory.context.assembly import CardParts, assemble
+from agentmemory.context.standing import ALWAYS, standing_records
 from agentmemory.context.summarizer import Summarizer
 from agentmemory.context.summary import DEFAULT_SUMMARY_TOKENS, transcript_summary
 from agentmemory.errors import ValidationError
@@ -20,7 +21,7 @@ from agentmemory.extraction.shortening import beginning
 from agentmemory.ontology.routing import check_layers
 from agentmemory.protocols import Clock, MemoryStore, TokenCounter
 from agentmemory.records import MEMORY_TYPES, Layer, RecordStatus, RecordType, ScopedRecord
-from agentmemory.requests import MAX_LIST_LIMIT, Candidate, ListQuery, RecordFilter
+from agentmemory.requests import Candidate, ListQuery, RecordFilter
 from agentmemory.results import (
     ContextCard,
     Explanation,
@@ -58,9 +59,6 @@ DEFAULT_CARD_TOKENS: Final = 100_000
 CARD_LIMIT_KEY: Final = "context_card_token_limit"
 """Where a thread keeps the limit of its cards."""
 
-MAX_ALWAYS_ON: Final = 50
-"""Most records besides CRITICAL that are shown whatever is asked, the oldest first."""
-
 QUERY_SUMMARY_TOKENS: Final = 64
 """How much of a summary takes part in the search; more would outweigh the question."""
 
@@ -80,9 +78,6 @@ CARD_FORMAT: Final = SearchResultFormatConfig(
     include_invalid_results=True,
 )
 """What a card shows of each record; an invalid record shows its status all the same."""
-
-
-_ALWAYS: Final = (Layer.CRITICAL,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +131,7 @@ class CardRequest:
     stable: bool = False
     include_profiles: bool = False
     include_guidelines: bool = False
-    layers: tuple[Layer, ...] = _ALWAYS
+    layers: tuple[Layer, ...] = ALWAYS
     always_on_token_budget: int | None = None
     num_hops: int = 0
     max_linked_results: int = DEFAULT_MAX_LINKED_RESULTS
@@ -383,54 +378,18 @@ class CardBuilder:
         return stored, left[-count:] if count else ()
 
     async def _always_on(self, owner: CardOwner, request: CardRequest) -> list[SearchResult]:
-        """Return what is shown whatever is asked: all of CRITICAL, then the rest as it fits.
-
-        Both in the order in which they were written, so that what is added changes nothing before
-        it.
-        """
-        now = self._clock.now()
-        standing = RecordFilter(
-            scope=owner.memories,
-            now=now,
-            record_types=MEMORY_TYPES,
-            include_invalid=False,
-            valid_at=now,
-            layers=_ALWAYS,
+        """Return what is shown whatever is asked."""
+        return _unranked(
+            await standing_records(
+                self._store,
+                owner.memories,
+                now=self._clock.now(),
+                layers=request.layers,
+                with_guidelines=request.include_guidelines,
+                token_budget=request.always_on_token_budget,
+                counter=self._counter,
+            )
         )
-        critical: list[ScopedRecord] = []
-        after: str | None = None
-        while True:
-            page = await self._store.list_records(
-                ListQuery(filter=standing, limit=MAX_LIST_LIMIT, after=after)
-            )
-            critical.extend(page.items)
-            after = page.next_cursor
-            if after is None:
-                break
-        wanted = []
-        others = tuple(layer for layer in request.layers if layer not in _ALWAYS)
-        if others:
-            wanted.append(replace(standing, layers=others))
-        if request.include_guidelines:
-            wanted.append(replace(standing, layers=None, record_types=("guideline",)))
-        found: dict[str, ScopedRecord] = {}
-        for record_filter in wanted:
-            page = await self._store.list_records(
-                ListQuery(
-                    filter=record_filter, limit=min(MAX_LIST_LIMIT, MAX_ALWAYS_ON + len(critical))
-                )
-            )
-            found.update((record.id, record) for record in page.items)
-        rest = [record for record in found.values() if record.layer not in _ALWAYS]
-        rest = sorted(rest, key=lambda record: record.seq)[:MAX_ALWAYS_ON]
-        if request.always_on_token_budget is not None:
-            left = request.always_on_token_budget - self._cost(critical)
-            while rest and self._cost(rest) > left:
-                rest.pop()
-        return _unranked([*critical, *rest])
-
-    def _cost(self, records: Iterable[ScopedRecord]) -> int:
-        return sum(self._counter.count(record.content) for record in records)
 
     async def _profiles(self, owner: CardOwner) -> list[SearchResult]:
         """Return the profiles of the user and the agent."""

@@ -308,6 +308,10 @@ class Thread:
         stable: bool = False,
         include_profiles: bool = False,
         include_guidelines: bool = False,
+        layers: Sequence[Layer | Literal["critical", "rule", "context", "background"]] = (
+            Layer.CRITICAL,
+        ),
+        always_on_token_budget: int | None = None,
         num_hops: int = 0,
         max_linked_results: int = DEFAULT_MAX_LINKED_RESULTS,
     ) -> ContextCard:
@@ -341,6 +345,10 @@ class Thread:
             include_profiles: Show the profiles of the user and the agent.
             include_guidelines: Show every valid guideline of the user and agent, at most 50,
                 whatever is asked.
+            layers: Layers that are shown whatever is asked, at most 50 memories besides CRITICAL,
+                which is in any case.
+            always_on_token_budget: What CRITICAL, guidelines and these layers may cost together;
+                the newest go first, CRITICAL never. Default no limit of their own.
             num_hops: How far to follow links from each relevant memory, 0 to 5.
             max_linked_results: Most linked memories of one relevant memory.
 
@@ -365,6 +373,8 @@ class Thread:
             stable=stable,
             include_profiles=include_profiles,
             include_guidelines=include_guidelines,
+            layers=layers,
+            always_on_token_budget=always_on_token_budget,
             num_hops=num_hops,
             max_linked_results=max_linked_results,
         )

@@ -33,6 +33,8 @@ from benchmarks.overhead import add_command as add_overhead
 from benchmarks.overhead import measure_overhead, print_overhead
 from benchmarks.report import print_quality, print_scale, say_progress
 from benchmarks.scale import measure_scale
+from benchmarks.standing import add_command as add_standing
+from benchmarks.standing import measure_standing, print_standing
 from benchmarks.writes import add_command as add_writes
 from benchmarks.writes import measure_writes, print_writes
 
@@ -97,6 +99,7 @@ def make_parser() -> argparse.ArgumentParser:
     add_overhead(commands, _positive)
     add_writes(commands, _positive)
     add_layers(commands, _positive)
+    add_standing(commands)
     text = "standing instructions and preferences found without a language model, on BEAM"
     detector = commands.add_parser("detector", help=text, description=text)
     detector.add_argument(
@@ -146,6 +149,8 @@ async def run(arguments: argparse.Namespace, directory: Path) -> dict[str, Any]:
         return await measure_writes(directory, rounds=arguments.rounds)
     if arguments.command == "overhead":
         return await measure_overhead(rounds=arguments.rounds)
+    if arguments.command == "standing":
+        return await measure_standing(arguments.data, directory, say_progress)
     if arguments.command == "layers":
         return await measure_layers(
             directory,
@@ -234,6 +239,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print_overhead(report)
     elif arguments.command == "scale":
         print_scale(report)
+    elif arguments.command == "standing":
+        print_standing(report)
     elif arguments.command == "layers":
         print_layers(report)
     elif arguments.command == "graph":

@@ -23,6 +23,9 @@ NEIGHBOUR_CHARS: Final = 200
 """How much adjoining text is indexed: the end of what precedes, the start of what follows."""
 
 
+_MEMO_TEXTS: Final = 1000
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldWeights:
     """What one occurrence of a word is worth by the field it stands in."""
@@ -80,24 +83,35 @@ def index_fingerprint() -> str:
     return f"{default_analyzer().fingerprint}:{CHUNK_CHARS}:{NEIGHBOUR_CHARS}"
 
 
-def index_fields(source: IndexSource) -> tuple[ChunkFields, ...]:
+class TokenMemo(dict[str, str]):
+    """Remembers the tokens of texts while records are indexed: neighbours share theirs."""
+
+    def __missing__(self, text: str) -> str:
+        if len(self) >= _MEMO_TEXTS:
+            self.clear()
+        tokens = self[text] = " ".join(analyze(text))
+        return tokens
+
+
+def index_fields(source: IndexSource, memo: TokenMemo | None = None) -> tuple[ChunkFields, ...]:
     """Return the chunks to be indexed for one record; at least one.
 
     A chunk is indexed with the text it stands next to: the chunks around it, or at the ends of
     the record the turns around that. Date, metadata and speaker belong to every chunk, so that
     each competes on equal terms.
     """
+    tokens = TokenMemo() if memo is None else memo
     chunks = chunk_text(source.content, target_chars=CHUNK_CHARS, overlap_sentences=0)
-    date = _tokens(_date_text(source.event_time)) if source.event_time is not None else ""
-    metadata = _tokens("\n".join(string_leaves(source.metadata))) if source.metadata else ""
-    actor = _tokens(source.actor) if source.actor else ""
-    tags = _tokens("\n".join(source.tags)) if source.tags else ""
+    date = tokens[_date_text(source.event_time)] if source.event_time is not None else ""
+    metadata = tokens["\n".join(string_leaves(source.metadata))] if source.metadata else ""
+    actor = tokens[source.actor] if source.actor else ""
+    tags = tokens["\n".join(source.tags)] if source.tags else ""
     around = (source.previous or "", *chunks, source.following or "")
     return tuple(
         ChunkFields(
-            content=_tokens(chunk),
-            previous=_tokens(around[index][-NEIGHBOUR_CHARS:]),
-            following=_tokens(around[index + 2][:NEIGHBOUR_CHARS]),
+            content=tokens[chunk],
+            previous=tokens[around[index][-NEIGHBOUR_CHARS:]],
+            following=tokens[around[index + 2][:NEIGHBOUR_CHARS]],
             date=date,
             metadata=metadata,
             actor=actor,
@@ -159,10 +173,6 @@ def _digest(value: str | None) -> str:
     if value is None:
         return "0"
     return hashlib.blake2b(value.encode(), digest_size=12).hexdigest()
-
-
-def _tokens(text: str) -> str:
-    return " ".join(analyze(text))
 
 
 def _date_text(value: datetime) -> str:

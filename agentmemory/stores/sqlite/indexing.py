@@ -5,12 +5,12 @@ Every function runs inside a write transaction. May import text, requests and in
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from agentmemory.stores.index_fields import IndexSource, index_fields, scope_tokens
+from agentmemory.stores.index_fields import IndexSource, TokenMemo, index_fields, scope_tokens
 from agentmemory.stores.sqlite.query import fetch_one
 from agentmemory.stores.sqlite.rows import dump_json, from_micros
 from agentmemory.stores.sqlite.schema import FTS_COLUMNS, Tables
@@ -24,13 +24,24 @@ _CHANGES_KEPT: Final = 50_000
 """How many vector changes are remembered for caches to catch up with; older ones reload."""
 
 
-def reindex(connection: apsw.Connection, t: Tables, seqs: Iterable[int]) -> None:
-    """Rewrite the index rows of records from what they and their neighbours hold now."""
+def reindex(
+    connection: apsw.Connection,
+    t: Tables,
+    seqs: Iterable[int],
+    *,
+    fresh: Collection[int] = (),
+) -> None:
+    """Rewrite the index rows of records from what they and their neighbours hold now.
+
+    Records in `fresh` are known to have none yet.
+    """
+    memo = TokenMemo()
     insert = (
         f"INSERT INTO {t.fts} (rowid, {', '.join(FTS_COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
     )
     for seq in sorted(set(seqs)):
-        unindex(connection, t, (seq,))
+        if seq not in fresh:
+            unindex(connection, t, (seq,))
         row = fetch_one(
             connection,
             f"SELECT record_type, user_id, agent_id, thread_id, actor, content, metadata, "
@@ -55,7 +66,7 @@ def reindex(connection: apsw.Connection, t: Tables, seqs: Iterable[int]) -> None
             actor=actor,
             tags=() if tags == "[]" else orjson.loads(tags),
         )
-        for chunk in index_fields(source):
+        for chunk in index_fields(source, memo):
             connection.execute(f"INSERT INTO {t.chunk} (record_seq) VALUES (?)", (seq,))
             connection.execute(
                 insert,

@@ -153,7 +153,7 @@ def insert_records(
         if images and record.id in images:
             put_image(connection, t, seq, images[record.id])
     touched.update(seq for seq in before.values() if seq is not None)
-    reindex(connection, t, touched)
+    reindex(connection, t, touched, fresh=frozenset(seqs))
     if vectors:
         put_vectors(connection, t, vectors)
     insert_jobs(connection, t, jobs, now)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from agentmemory import AsyncAgentMemory, PruningMemorySearchConfig
 from agentmemory.errors import ContextLengthError
 from agentmemory.models import Embedder, Llm
 from agentmemory.models.providers import Rung
@@ -57,7 +58,7 @@ def serve(weights: Path, *, embeddings: bool = False) -> Any:
     xllamacpp = pytest.importorskip("xllamacpp")
     settings = xllamacpp.CommonParams()
     settings.model.path = str(weights)
-    settings.n_ctx = 1024
+    settings.n_ctx = 4096
     settings.n_parallel = 1
     settings.verbosity = 0
     if embeddings:
@@ -114,7 +115,7 @@ async def test_it_is_held_to_a_schema(llm: Llm, rung: Rung) -> None:
 
 async def test_a_prompt_beyond_its_context_is_recognised(llm: Llm) -> None:
     with pytest.raises(ContextLengthError) as caught:
-        await llm.generate("word " * 3000, max_tokens=8)
+        await llm.generate("word " * 9000, max_tokens=8)
     assert caught.value.status == 400
 
 
@@ -129,3 +130,35 @@ async def test_it_embeds(weights: Path) -> None:
     assert np.allclose(np.linalg.norm(rows, axis=1), [1, 0, 1], atol=1e-5)
     assert not np.allclose(rows[0], rows[2])
     del server
+
+
+async def test_extraction_runs_from_messages_to_memories(llm: Llm) -> None:
+    async with AsyncAgentMemory(":memory:", embedder=None, llm=llm) as memory:
+        thread = await memory.create_thread(user_id="u1")
+        ids = await thread.add_messages(
+            [
+                {"role": "user", "content": "I am vegetarian and I like quiet restaurants."},
+                {"role": "assistant", "content": "Noted."},
+            ]
+        )
+        await memory.wait_for_memory_extraction(timeout=850)
+        failed = await memory.list_failed()
+        memories = await memory.list_memories(user_id="u1")
+        drawn = [record for record in memories if record.confidence < 1 or record.sources]
+        # What so small a model writes may be fit for nothing; it is then told, never lost.
+        assert drawn or failed
+        assert all(set(record.sources) <= set(ids) for record in drawn)
+        assert [message.id for message in await thread.get_messages()] == ids
+
+
+async def test_pruning_asks_the_model_and_only_leaves_out(llm: Llm) -> None:
+    texts = ["Likes quiet restaurants.", "Is vegetarian.", "Deploys on Fridays.", "Has a cat."]
+    config = PruningMemorySearchConfig(pruner=llm, stage_deadline_s=800)
+    async with AsyncAgentMemory(":memory:", embedder="local", search_config=config) as memory:
+        for text in texts:
+            await memory.add_memory(text, user_id="u1")
+        hits = await memory.search("Where should we have dinner?", user_id="u1", max_results=4)
+        assert hits
+        assert {hit.content for hit in hits} <= set(texts)
+        stages = [stage.stage for stage in hits[0].explain.stages]
+        assert "prune" in stages or "prune" in " ".join(hits[0].explain.notes)

@@ -43,7 +43,8 @@ class LayerQuery:
         filter: Which records take part.
         words: The keywords, matched against tags and content.
         pools: Where to look for them, and how many memories each layer brings at most, the best
-            matches first. CRITICAL is not matched: all of it comes.
+            matches first. CRITICAL is not matched: all of it comes. When a third of that many
+            hold every keyword of weight 1.0, those that hold fewer need not come.
         count_to: How far to count the memories of any layer; 0: not at all.
     """
 

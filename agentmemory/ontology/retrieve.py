@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from agentmemory.checks import check_bool, check_int
@@ -61,6 +62,7 @@ _VECTOR_WEIGHT: Final = 0.25
 """How much of a match comes from vectors where they take part: they order, words decide."""
 
 _MODEL_TOKENS: Final = 300
+_COUNTED_TEXTS: Final = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +153,10 @@ class LayeredRetriever:
         self._vectorizer = vectorizer
         self._counter = token_counter
         self._clock = clock
+        # The same memories come again and again, CRITICAL with every retrieval.
+        self._tokens = lru_cache(maxsize=_COUNTED_TEXTS)(
+            partial(count_tokens, counter=token_counter)
+        )
 
     async def retrieve(self, request: RetrievalRequest) -> RetrievalResult:
         """Return what an intent needs.
@@ -241,7 +247,7 @@ class LayeredRetriever:
         return LayeredMemory(
             record=record,
             text=record.content,
-            tokens=count_tokens(record.content, self._counter),
+            tokens=self._tokens(record.content),
             reason="CRITICAL: always in full",
         )
 
@@ -251,7 +257,7 @@ class LayeredRetriever:
         return LayeredMemory(
             record=record,
             text=record.content,
-            tokens=count_tokens(record.content, self._counter),
+            tokens=self._tokens(record.content),
             score=use_of(record),
             match=item.match,
             keywords=item.words,

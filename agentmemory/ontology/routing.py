@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from functools import lru_cache
 from typing import Any, Final
 
 from agentmemory.checks import check_list, check_text
@@ -152,6 +153,10 @@ def route(intent: Intent, table: Sequence[Route] = DEFAULT_ROUTES) -> Routing:
 
 
 def _holds(text: str, cue: str) -> bool:
-    if not _SPACED.search(cue):
-        return cue in text
-    return re.search(rf"(?<![^\W_]){re.escape(cue)}(?![^\W_])", text) is not None
+    # Most intents hold few cues, and looking for a substring is fast.
+    return cue in text and (not _SPACED.search(cue) or _whole(cue).search(text) is not None)
+
+
+@lru_cache(maxsize=1024)
+def _whole(cue: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![^\W_]){re.escape(cue)}(?![^\W_])")

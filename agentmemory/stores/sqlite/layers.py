@@ -61,6 +61,9 @@ _COLUMNS: Final = ("content", "tags")
 _LOOK_PER_PLACE: Final = 3
 """How many chunks are looked at for each place in the pool."""
 
+_MOST_WHOLE: Final = 100
+"""When more chunks than this hold every keyword, the index has to rank them."""
+
 _CHOICE_PER_PLACE: Final = 10
 """How many chunks the choosing words should hold for each place in the pool."""
 
@@ -119,9 +122,10 @@ def match_layers(connection: apsw.Connection, t: Tables, query: LayerQuery) -> L
     """Return what a layered retrieval finds, in one snapshot."""
     where = record_where(query.filter)
     active = _count_active(connection, t, query)
+    # Unary plus: the order of rows must not make the planner walk the whole table.
     rows = connection.execute(
         f"SELECT {record_select(t)} FROM {t.record} r "
-        f"WHERE r.layer = ? AND {where.sql} ORDER BY r.seq",
+        f"WHERE r.layer = ? AND {where.sql} ORDER BY +r.seq",
         (Layer.CRITICAL.value, *where.binds),
     )
     critical = tuple(record_from_row(row) for row in rows)
@@ -159,8 +163,10 @@ class _Weighed:
     """A keyword: what to look for between spaces for each form that occurs, and its worth."""
 
     text: str
+    forms: tuple[tuple[QueryTerm, ...], ...]
     needles: tuple[tuple[str, ...], ...]
     whole: frozenset[str]
+    weight: float
     worth: float
 
 
@@ -174,7 +180,9 @@ def _weighed_words(words: Sequence[LayerWord], weighed: LexicalQuery) -> list[_W
             frequency = min(weighed.chunks, sum(min(held[term] for term in form) for form in forms))
             idf = math.log1p((weighed.chunks - frequency + 0.5) / (frequency + 0.5))
             needles = tuple(tuple(map(_needle, form)) for form in forms)
-            found.append(_Weighed(word.text, needles, word.whole, word.weight * idf))
+            found.append(
+                _Weighed(word.text, forms, needles, word.whole, word.weight, word.weight * idf)
+            )
     return found
 
 
@@ -195,19 +203,44 @@ def _matches_of(
         return ()
     pool = query.pools[layer]
     token, share = _layer_scope(connection, t, query.filter, layer, weighed.chunks)
+    whole = _holding_all([word for word in words if word.weight >= 1.0])
+    if whole is not None:
+        # What holds every name stands before whatever does not; ranking it costs nothing.
+        chunks = _find(connection, t, whole, token, _MOST_WHOLE)
+        if len(chunks) < _MOST_WHOLE:
+            rows = _passing(connection, t, chunks, layer, where)
+            if len({row[0] for row in rows}) * 3 >= pool:
+                return _scored(connection, t, rows, words, pool)
     choosing = _choosing(weighed, share, pool)
     terms = [item.term for item in weighed.terms]
-    rows: list[tuple[Any, ...]] = []
+    rows = []
     for chosen in (terms[:choosing], terms):
         wanted = pool * _LOOK_PER_PLACE
+        expression = fts5_match(chosen, columns=_COLUMNS) or ""
         while True:
-            rows, seen = _look(connection, t, chosen, token, layer, where, wanted)
-            if len({row[0] for row in rows}) >= pool or seen < wanted:
+            chunks = _find(connection, t, expression, token, wanted, ranked=True)
+            rows = _passing(connection, t, chunks, layer, where)
+            if len({row[0] for row in rows}) >= pool or len(chunks) < wanted:
                 break
             wanted *= 8
         if len({row[0] for row in rows}) >= pool or choosing == len(terms):
             break
     return _scored(connection, t, rows, words, pool)
+
+
+def _holding_all(words: Sequence[_Weighed]) -> str | None:
+    """Return the expression for chunks that hold all of several keywords; None for fewer."""
+    if len(words) < 2:
+        return None
+    return " AND ".join(
+        "("
+        + " OR ".join(
+            "(" + " AND ".join(fts5_match((term,), columns=_COLUMNS) or "" for term in form) + ")"
+            for form in word.forms
+        )
+        + ")"
+        for word in words
+    )
 
 
 def _layer_scope(
@@ -231,26 +264,32 @@ def _choosing(weighed: LexicalQuery, share: float, pool: int) -> int:
     return len(weighed.terms)
 
 
-def _look(
+def _find(
     connection: apsw.Connection,
     t: Tables,
-    terms: Sequence[QueryTerm],
+    expression: str,
     token: str | None,
-    layer: Layer,
-    where: Where,
     wanted: int,
-) -> tuple[list[tuple[Any, ...]], int]:
-    """Return what the filter lets through of the best chunks, and how many these were."""
-    expression = fts5_match(terms, columns=_COLUMNS)
+    *,
+    ranked: bool = False,
+) -> list[int]:
+    """Return chunks that an expression finds within a layer, the best first if ranked."""
     if token is not None:
         expression = f'({expression}) AND {{scope}} : "{token}"'
-    chunks = fetch_all(
+    order = f"ORDER BY bm25({t.fts}, 0, {_RANK_SQL}), rowid" if ranked else ""
+    rows = fetch_all(
         connection,
-        f"SELECT rowid FROM {t.fts} WHERE {t.fts} MATCH ? "
-        f"ORDER BY bm25({t.fts}, 0, {_RANK_SQL}), rowid LIMIT ?",
+        f"SELECT rowid FROM {t.fts} WHERE {t.fts} MATCH ? {order} LIMIT ?",
         (expression, wanted),
     )
-    rows = fetch_all(
+    return [row[0] for row in rows]
+
+
+def _passing(
+    connection: apsw.Connection, t: Tables, chunks: Sequence[int], layer: Layer, where: Where
+) -> list[tuple[Any, ...]]:
+    """Return what scoring reads of the records behind chunks that the filter lets through."""
+    return fetch_all(
         connection,
         # CROSS JOIN keeps the planner from walking the whole scope instead of the list.
         f"SELECT r.seq, r.hit_count, r.confidence, r.tags, f.content FROM json_each(?) j "
@@ -258,9 +297,8 @@ def _look(
         f"CROSS JOIN {t.record} r ON r.seq = c.record_seq "
         f"CROSS JOIN {t.fts} f ON f.rowid = c.id "
         f"WHERE r.layer = ? AND {where.sql}",
-        (dump_json([row[0] for row in chunks]), layer.value, *where.binds),
+        (dump_json(list(chunks)), layer.value, *where.binds),
     )
-    return rows, len(chunks)
 
 
 def _scored(

@@ -16,6 +16,7 @@ from agentmemory.testing.conformance.base import StoreRules
 from agentmemory.testing.conformance.deletes import DeleteRules
 from agentmemory.testing.conformance.expansion import ExpansionRules
 from agentmemory.testing.conformance.jobs import JobRules
+from agentmemory.testing.conformance.layers import LayerRules
 from agentmemory.testing.conformance.links import LinkRules
 from agentmemory.testing.conformance.lists import ImageRules, ListRules, ProfileRules
 from agentmemory.testing.conformance.scopes import ScopeRules
@@ -34,5 +35,6 @@ class StoreConformance(
     ImageRules,
     DeleteRules,
     JobRules,
+    LayerRules,
 ):
     """Every rule."""

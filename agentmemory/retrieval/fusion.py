@@ -105,7 +105,8 @@ class ScoreFusion:
             most = 1 + self.priors.ceiling
             total = weight * words + (1 - weight) * near + prior
             arms = f"words {words:.3f} x {weight:g} + vector {near:.3f} x {1 - weight:g}"
-            reason = ", ".join(part for part in (arms, why, f"{total:.3f} of {most:g}") if part)
+            added = f", {why}" if why else ""
+            reason = f"{arms}{added}, {total:.3f} of {most:g}"
             fused.append(Fused(candidate=candidate, score=total / most, reason=reason))
         return sorted(fused, key=lambda item: order_key(item.candidate, item.score))
 

@@ -107,6 +107,8 @@ class Searcher:
     ) -> tuple[Candidate, ...]:
         """Return what both arms bring for a request."""
         found = await self._store.candidates(self._candidate_query(request, prepared))
+        if request.known_as_of is None:
+            return found
         return tuple(
             replace(item, record=as_known(item.record, request.known_as_of)) for item in found
         )

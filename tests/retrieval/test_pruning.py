@@ -276,7 +276,11 @@ async def test_a_pruner_that_fails_leaves_the_results_and_says_so_unless_strict(
     mode: PruningEvaluationMode, pruner: Any, why: str
 ) -> None:
     events: list[Event] = []
-    config = PruningMemorySearchConfig(pruner=pruner, evaluation_mode=mode, stage_deadline_s=0.05)
+    # Only the one that hangs may meet the deadline, however slow the machine.
+    deadline = 0.05 if isinstance(pruner, Hanging) else 60
+    config = PruningMemorySearchConfig(
+        pruner=pruner, evaluation_mode=mode, stage_deadline_s=deadline
+    )
     async with lexical() as memory:
         await fill(memory, 30)
         with subscribe(events.append):

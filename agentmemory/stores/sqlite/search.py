@@ -56,6 +56,7 @@ def find_candidates(
     named = _named(first.actor_terms, records.values())
     found = []
     for query, worded, nearest in zip(queries, by_words, near, strict=True):
+        preferred = _preferences(query.filter.scope)
         lexical_ranks = _ranks(sorted(worded, key=lambda seq: (-lexical[seq], seq)))
         vector_ranks = _ranks(nearest)
         found.append(
@@ -67,7 +68,9 @@ def find_candidates(
                     lexical_rank=lexical_ranks.get(seq),
                     vector_rank=vector_ranks.get(seq),
                     actor_match=seq in named,
-                    scope_matches=_scope_matches(records[seq], query.filter.scope),
+                    scope_matches=sum(
+                        getattr(records[seq], name) == value for name, value in preferred
+                    ),
                 )
                 for seq in dict.fromkeys((*worded, *nearest))
             )
@@ -185,13 +188,9 @@ def _add_user(where: Where, user: DimensionMatch) -> None:
     where.add("actor IS NOT NULL")
 
 
-def _scope_matches(record: ScopedRecord, scope: ScopeFilter) -> int:
-    pairs = (
-        (scope.user, record.user_id),
-        (scope.agent, record.agent_id),
-        (scope.thread, record.thread_id),
-    )
-    return sum(
-        not match.exact and match.value is not None and match.value == value
-        for match, value in pairs
-    )
+def _preferences(scope: ScopeFilter) -> list[tuple[str, str]]:
+    """Return the fields and values that rank a record higher instead of filtering."""
+    pairs = (("user_id", scope.user), ("agent_id", scope.agent), ("thread_id", scope.thread))
+    return [
+        (name, match.value) for name, match in pairs if not match.exact and match.value is not None
+    ]

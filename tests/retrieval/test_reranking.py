@@ -156,7 +156,9 @@ async def test_one_that_fails_leaves_the_order_and_says_so_unless_strict(
     reranker: Any, why: str
 ) -> None:
     events: list[Event] = []
-    config = top_k(reranker, stage_deadline_s=0.05)
+    # Only the one that hangs may meet the deadline, however slow the machine.
+    deadline = 0.05 if isinstance(reranker, Hanging) else 60
+    config = top_k(reranker, stage_deadline_s=deadline)
     async with lexical() as memory:
         await fill(memory, 5)
         with subscribe(events.append):

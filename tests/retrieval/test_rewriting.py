@@ -97,7 +97,7 @@ def test_an_ordinary_question_may_be_rewritten(query: str) -> None:
     [
         (ScriptedLlm(default=RuntimeError("gone")), "RuntimeError: gone"),
         (ScriptedLlm(default=" "), "the model gave no answer"),
-        (Hanging(), "did not answer within 0.05 s"),
+        (Hanging(), "did not answer within 0.25 s"),
     ],
     ids=["raises", "says nothing", "hangs"],
 )
@@ -106,7 +106,9 @@ async def test_one_that_fails_leaves_the_query_and_says_so_unless_strict(
 ) -> None:
     embedder = HashEmbedder()
     events: list[Event] = []
-    config = MemorySearchConfig(rewriter=rewriter, stage_deadline_s=0.05)
+    # Only the one that hangs may meet the deadline, however slow the machine.
+    deadline = 0.25 if isinstance(rewriter, Hanging) else 60
+    config = MemorySearchConfig(rewriter=rewriter, stage_deadline_s=deadline)
     async with hybrid(embedder) as memory:
         await memory.add_memory("Noodles.", user_id="u1")
         with subscribe(events.append):
@@ -115,7 +117,7 @@ async def test_one_that_fails_leaves_the_query_and_says_so_unless_strict(
         assert hit.explain.notes[0].startswith("rewrite left out: ")
         assert why in hit.explain.notes[0]
         assert [e.name for e in events if e.level == "warning"] == ["search.degraded"]
-        strict = MemorySearchConfig(rewriter=rewriter, stage_deadline_s=0.05, strict=True)
+        strict = MemorySearchConfig(rewriter=rewriter, stage_deadline_s=deadline, strict=True)
         with pytest.raises(ModelError, match=why):
             await memory.search("noodles", user_id="u1", search_config=strict)
 

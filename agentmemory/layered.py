@@ -11,7 +11,6 @@ from typing import Any
 from agentmemory.checks import check_id, check_list, check_number
 from agentmemory.errors import ConflictError, NotFoundError, ValidationError
 from agentmemory.layering import EvictionPolicy, EvictionReport
-from agentmemory.memories import check_tiers
 from agentmemory.ontology.compression import LayerBudgets, check_budgets
 from agentmemory.ontology.lifecycle import (
     DEFAULT_DELTA,
@@ -31,6 +30,7 @@ from agentmemory.parts import Parts
 from agentmemory.protocols import ILlm
 from agentmemory.records import MEMORY_TYPES, Layer, ScopedRecord, Tier
 from agentmemory.requests import RecordChanges, RecordFilter
+from agentmemory.retrieval.request import check_tiers
 from agentmemory.scope import DimensionMatch, ScopeFilter
 
 

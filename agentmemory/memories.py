@@ -15,7 +15,6 @@ from agentmemory.checks import (
     check_choice,
     check_id,
     check_int,
-    check_list,
     check_optional_time,
     check_text,
 )
@@ -43,7 +42,7 @@ from agentmemory.requests import (
     RecordChanges,
     RecordFilter,
 )
-from agentmemory.retrieval.request import check_record_types
+from agentmemory.retrieval.request import check_record_types, check_tiers
 from agentmemory.scope import NOT_SET_MARKER, DimensionMatch, NotSet, OptionalId, ScopeFilter
 from agentmemory.stores.filters import parse_filter
 
@@ -319,22 +318,6 @@ async def list_records(
     )
     await parts.ready()
     return await parts.store.list_records(query)
-
-
-def check_tiers(value: Any) -> tuple[Tier, ...] | None:
-    """Accept None or a list of tiers.
-
-    Raises:
-        ValidationError: A bare string, an empty list or an unknown tier.
-    """
-    if value is None:
-        return None
-    items = check_list(value, argument="tiers", of="tiers")
-    choices = tuple(tier.value for tier in Tier)
-    if not items:
-        msg = f"`tiers` is empty; accepted: {', '.join(choices)}, or nothing for the default"
-        raise ValidationError(msg, argument="tiers")
-    return tuple(Tier(check_choice(item, argument="tiers", choices=choices)) for item in items)
 
 
 def by_id(

@@ -41,6 +41,7 @@ from agentmemory.records import (
     RecordType,
     ScopedRecord,
     ThreadRecord,
+    Tier,
     new_id,
 )
 from agentmemory.requests import Deletion, Page
@@ -278,6 +279,8 @@ class AsyncThread(ThreadMemories, ThreadLayers, ThreadLinks, ThreadImages):
         record_types: Sequence[RecordType] | None = None,
         metadata_filter: Mapping[str, Any] | None = None,
         include_invalid_results: bool = True,
+        tiers: Sequence[Tier | Literal["hot", "warm", "cold", "archived", "deprecated"]]
+        | None = None,
         num_hops: int = 0,
         max_linked_results: int = DEFAULT_MAX_LINKED_RESULTS,
         event_after: datetime | str | None = None,
@@ -307,6 +310,7 @@ class AsyncThread(ThreadMemories, ThreadLayers, ThreadLinks, ThreadImages):
             metadata_filter: A metadata filter.
             include_invalid_results: Whether invalid records are found; they never stand before
                 the valid one that replaced them.
+            tiers: Only these tiers; default all but "archived" and "deprecated".
             num_hops: How far to follow links from each memory found, 0 to 5.
             max_linked_results: Most linked memories of one result, over all hops; 0: none.
             event_after: Only what happened (else was stored) at or after this time.
@@ -344,6 +348,7 @@ class AsyncThread(ThreadMemories, ThreadLayers, ThreadLinks, ThreadImages):
             record_types=record_types,  # type: ignore[arg-type]
             metadata_filter=metadata_filter,
             include_invalid_results=include_invalid_results,
+            tiers=tiers,  # type: ignore[arg-type]
             num_hops=num_hops,
             max_linked_results=max_linked_results,
             event_after=event_after,  # type: ignore[arg-type]

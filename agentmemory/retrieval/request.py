@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from agentmemory.checks import (
     check_bool,
+    check_choice,
     check_int,
     check_list,
     check_optional_time,
@@ -19,7 +20,7 @@ from agentmemory.checks import (
 )
 from agentmemory.config import SearchStrategy, check_budgets
 from agentmemory.errors import ValidationError
-from agentmemory.records import RECORD_TYPES, RecordType
+from agentmemory.records import RECORD_TYPES, RecordType, Tier
 from agentmemory.requests import RecordFilter
 from agentmemory.retrieval.settings import SearchSettings
 from agentmemory.scope import NOT_SET_MARKER, NotSet, ScopeFilter
@@ -51,6 +52,7 @@ class SearchRequest:
         record_types: Only these types; None for all.
         metadata_filter: A metadata filter; None for all.
         include_invalid_results: Whether records with status `invalid` are found.
+        tiers: Only these tiers; None for all but `archived` and `deprecated`.
         token_budget: Hard limit of the formatted results in tokens; not positive: off; None: as
             configured.
         soft_token_budget: The result that reaches this sum is the last; likewise.
@@ -75,6 +77,7 @@ class SearchRequest:
     record_types: tuple[RecordType, ...] | None = None
     metadata_filter: Mapping[str, Any] | None = None
     include_invalid_results: bool = True
+    tiers: tuple[Tier, ...] | None = None
     token_budget: int | None = None
     soft_token_budget: int | None = None
     settings: SearchSettings = field(default_factory=SearchSettings)
@@ -96,6 +99,7 @@ class SearchRequest:
         object.__setattr__(self, "record_types", check_record_types(self.record_types))
         parse_filter(self.metadata_filter)
         check_bool(self.include_invalid_results, argument="include_invalid_results")
+        object.__setattr__(self, "tiers", check_tiers(self.tiers))
         for name in ("token_budget", "soft_token_budget"):
             value = getattr(self, name)
             if value is not None:
@@ -138,6 +142,7 @@ class SearchRequest:
             record_types=self.record_types,
             include_invalid=self.include_invalid_results,
             metadata=self.metadata_filter,
+            tiers=self.tiers,
             event_after=self.event_after,
             event_before=self.event_before,
             created_after=self.created_after,
@@ -168,6 +173,23 @@ def check_record_types(value: Any) -> tuple[RecordType, ...] | None:
             msg = f"`record_types` holds {item!r}; accepted: {', '.join(RECORD_TYPES)}"
             raise ValidationError(msg, argument="record_types")
     return tuple(dict.fromkeys(items))
+
+
+def check_tiers(value: Any) -> tuple[Tier, ...] | None:
+    """Accept None or a list of tiers, a repeated one counting once.
+
+    Raises:
+        ValidationError: A bare string, an empty list or an unknown tier.
+    """
+    if value is None:
+        return None
+    items = check_list(value, argument="tiers", of="tiers")
+    choices = tuple(tier.value for tier in Tier)
+    if not items:
+        msg = f"`tiers` is empty; accepted: {', '.join(choices)}, or nothing for the default"
+        raise ValidationError(msg, argument="tiers")
+    tiers = (Tier(check_choice(item, argument="tiers", choices=choices)) for item in items)
+    return tuple(dict.fromkeys(tiers))
 
 
 def check_strategy(value: Any) -> SearchStrategy:

@@ -123,6 +123,10 @@ READS: list[tuple[str, str, Call]] = [
     ),
     ("bare type", "record_types", lambda m, t: m.search("x", user_id="u1", record_types="message")),
     ("no types", "record_types", lambda m, t: m.search("x", user_id="u1", record_types=[])),
+    ("bare tier", "tiers", lambda m, t: m.search("x", user_id="u1", tiers="archived")),
+    ("no tiers", "tiers", lambda m, t: t.search("x", tiers=[])),
+    ("unknown tier", "tiers", lambda m, t: m.store.search("x", tiers=["hot", "frozen"])),
+    ("tier None", "tiers", lambda m, t: t.search("x", tiers=[None])),
     (
         "bad filter",
         "metadata_filter",

@@ -256,6 +256,8 @@ async def test_five_rejections_take_all_confidence_and_eviction_puts_the_memory_
     assert "guess" not in card.content
     asked = await memory.retrieve("信用", user_id="u1", tiers=["deprecated"])
     assert [item.id for item in asked.rule] == ["guess"]
+    assert [hit.id for hit in await thread.search("guess", tiers=["deprecated"])] == ["guess"]
+    assert await thread.search("guess", tiers=["hot", "archived"]) == []
     assert (await memory.get_memory("guess")).tier.value == "deprecated"
     assert await memory.raise_confidence("guess", 0.5) == 0.5
     assert [item.id for item in (await memory.retrieve("信用", user_id="u1")).rule] == ["guess"]

@@ -57,6 +57,8 @@ def test_a_conversation_is_stored_searched_and_shown(path: Path) -> None:
         assert [
             hit.id for hit in memory.store.search("vegetarian", record_types=["message"])
         ] == ids
+        assert thread.search("vegetarian", tiers=["archived"]) == []
+        assert ids[0] in [hit.id for hit in thread.search("vegetarian", tiers=["hot"])]
     with lexical(path) as memory:
         again = memory.get_thread("t1", user_id="u1")
         assert [message.content for message in again.get_messages().items] == ["I am vegetarian."]

@@ -88,6 +88,12 @@ class ListRules(StoreRules):
             assert set(ids(await memory.search("note", user_id=USER))) == set(working)
             asked = await memory.list_memories(user_id=USER, tiers=["archived", Tier.HOT])
             assert ids(asked) == ["hot", "archived"]
+            for resting in ("archived", "deprecated"):
+                assert ids(await memory.search("note", user_id=USER, tiers=[resting])) == [resting]
+            both = await memory.store.search("note", tiers=[Tier.DEPRECATED, "cold"])
+            assert set(ids(both)) == {"deprecated", "cold"}
+            everything = await memory.search("note", user_id=USER, tiers=list(Tier))
+            assert set(ids(everything)) == {tier.value for tier in Tier}
 
     async def test_pages_neither_skip_nor_repeat_while_others_write(self) -> None:
         """Whatever is added, changed or deleted between two pages."""

@@ -9,9 +9,7 @@ memories change or show the id of another's. May import records, requests, query
 
 from __future__ import annotations
 
-import heapq
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -19,30 +17,12 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from agentmemory.errors import ConflictError, NotFoundError, ScopeError
-from agentmemory.records import (
-    LIFECYCLE_LINK_TYPES,
-    MEMORY_TYPES,
-    RecordRelation,
-    ScopedRecord,
-)
-from agentmemory.requests import (
-    Expansion,
-    LinkChanges,
-    LinkedNode,
-    LinkQuery,
-    Page,
-    RecordFilter,
-)
+from agentmemory.records import LIFECYCLE_LINK_TYPES, MEMORY_TYPES, RecordRelation
+from agentmemory.requests import LinkChanges, LinkQuery, Page, RecordFilter
 from agentmemory.scope import NOT_SET_MARKER
 from agentmemory.stores.sqlite.listing import read_cursor, write_cursor
 from agentmemory.stores.sqlite.query import fetch_all, fetch_one, fetch_value
-from agentmemory.stores.sqlite.rows import (
-    dump_json,
-    from_micros,
-    record_from_row,
-    record_select,
-    to_micros,
-)
+from agentmemory.stores.sqlite.rows import dump_json, from_micros, to_micros
 from agentmemory.stores.sqlite.where import Where, record_where
 
 if TYPE_CHECKING:
@@ -56,7 +36,6 @@ _REASONS: Final = {
     "refines": "refined by",
     "duplicates": "duplicate of",
 }
-_LAST_MOMENT: Final = 2**63 - 1
 _DEPENDENCY: Final = "depends_on"
 _DELETED: Final = "which was deleted"
 
@@ -139,7 +118,8 @@ def _link_from(t: Tables) -> str:
     )
 
 
-def _link_from_row(row: Sequence[Any]) -> RecordRelation:
+def link_from_row(row: Sequence[Any]) -> RecordRelation:
+    """Build a link from its columns: id, ends with their types, labels, times, metadata."""
     created_at = from_micros(row[9])
     assert created_at is not None  # noqa: S101 - the column is NOT NULL
     return RecordRelation(
@@ -171,7 +151,7 @@ def page_of_links(connection: apsw.Connection, t: Tables, query: LinkQuery) -> P
     more = len(rows) > query.limit
     rows = rows[: query.limit]
     return Page(
-        items=tuple(_link_from_row(row) for row in rows),
+        items=tuple(link_from_row(row) for row in rows),
         next_cursor=write_cursor("link", 0, rows[-1][-1]) if more else None,
     )
 
@@ -252,7 +232,7 @@ def change_link(
         connection, f"SELECT {_LINK_COLUMNS} FROM {_link_from(t)} WHERE l.seq = ?", (seq,)
     )
     assert row is not None  # noqa: S101 - found above, in the same transaction
-    return _link_from_row(row)
+    return link_from_row(row)
 
 
 def remove_link(
@@ -444,119 +424,3 @@ def _dead_dependencies(
         (dump_json(list(seqs)), limit),
     )
     return [_mark(name, reason) for name, reason in rows]
-
-
-def expand(
-    connection: apsw.Connection, t: Tables, query: Expansion
-) -> dict[str, tuple[LinkedNode, ...]]:
-    """Return what each root reaches: a shortest-path tree, nearest first, one query per hop.
-
-    Ties between paths of one length go to the older link, then to the smaller link id.
-    """
-    where = record_where(replace(query.filter, ids=None, exclude_ids=(), include_invalid=True), "o")
-    types = [name for name in query.filter.record_types or MEMORY_TYPES if name in MEMORY_TYPES]
-    where.add("o.record_type IN (SELECT value FROM json_each(?))", dump_json(types))
-    roots = fetch_all(
-        connection,
-        f"SELECT id, seq, record_type FROM {t.record} WHERE id IN (SELECT value FROM json_each(?))",
-        (dump_json(query.roots),),
-    )
-    root_seqs: dict[str, int] = {name: seq for name, seq, _ in roots}
-    known_at = to_micros(query.filter.known_at)
-    reached = {root: {seq} for root, seq in root_seqs.items()}
-    trees: dict[str, list[_Step]] = {root: [] for root in root_seqs}
-    frontier = {root: [seq] for root, seq in root_seqs.items()}
-    for _ in range(query.hops):
-        open_roots = [root for root in frontier if len(trees[root]) < query.limit]
-        seqs = sorted({seq for root in open_roots for seq in frontier[root]})
-        if not seqs:
-            break
-        steps = _steps(connection, t, seqs, where, known_at)
-        for root in open_roots:
-            seen, kept = reached[root], trees[root]
-            nexts = []
-            for step in heapq.merge(*(steps[seq] for seq in frontier[root] if seq in steps)):
-                if len(kept) >= query.limit:
-                    break
-                there = step[3]
-                if there not in seen:
-                    seen.add(there)
-                    nexts.append(there)
-                    kept.append(step)
-            frontier[root] = nexts
-    kept_steps = [step for tree in trees.values() for step in tree]
-    records = _records(connection, t, (step[3] for step in kept_steps))
-    ends = {seq: (name, record_type) for name, seq, record_type in roots}
-    ends.update((seq, (record.id, record.record_type)) for seq, record in records.items())
-    relations = _relations(connection, t, (step[4] for step in kept_steps), ends)
-    return {
-        root: tuple(
-            LinkedNode(
-                parent_id=ends[step[2]][0], relation=relations[step[4]], record=records[step[3]]
-            )
-            for step in tree
-        )
-        for root, tree in trees.items()
-    }
-
-
-_Step = tuple[int, str, int, int, int]
-"""When the link was made, its id, the record it leaves, the one it leads to, its seq."""
-
-
-def _steps(
-    connection: apsw.Connection,
-    t: Tables,
-    seqs: Sequence[int],
-    where: Where,
-    known_at: int | None,
-) -> Mapping[int, list[_Step]]:
-    """Return the links that leave each record in either direction, to records that pass."""
-    steps: dict[int, list[_Step]] = defaultdict(list)
-    listed = dump_json(list(seqs))
-    rows: list[Any] = fetch_all(
-        connection,
-        f"WITH hop (made, id, here, there, link_seq) AS ("
-        f"SELECT l.created_at, l.id, l.source_seq, l.target_seq, l.seq FROM json_each(?) j "
-        f"CROSS JOIN {t.link} l ON l.source_seq = j.value UNION ALL "
-        f"SELECT l.created_at, l.id, l.target_seq, l.source_seq, l.seq FROM json_each(?) j "
-        f"CROSS JOIN {t.link} l ON l.target_seq = j.value) "
-        f"SELECT h.made, h.id, h.here, h.there, h.link_seq FROM hop h "
-        f"CROSS JOIN {t.record} o ON o.seq = h.there "
-        f"WHERE {where.sql} AND h.made <= ? ORDER BY h.made, h.id",
-        (listed, listed, *where.binds, _LAST_MOMENT if known_at is None else known_at),
-    )
-    for step in rows:
-        steps[step[2]].append(step)
-    return steps
-
-
-def _relations(
-    connection: apsw.Connection,
-    t: Tables,
-    seqs: Iterable[int],
-    ends: Mapping[int, tuple[str, str]],
-) -> dict[int, RecordRelation]:
-    """Return links by seq; both ends of each are known by id and type already."""
-    rows = fetch_all(
-        connection,
-        f"SELECT l.seq, l.source_seq, l.target_seq, l.id, l.relation_type, "
-        f"l.opposite_relation_type, l.timestamp, l.metadata, l.created_at "
-        f"FROM json_each(?) j CROSS JOIN {t.link} l ON l.seq = j.value",
-        (dump_json(sorted(set(seqs))),),
-    )
-    return {
-        seq: _link_from_row((link_id, *ends[source], *ends[target], *values))
-        for seq, source, target, link_id, *values in rows
-    }
-
-
-def _records(
-    connection: apsw.Connection, t: Tables, seqs: Iterable[int]
-) -> dict[int, ScopedRecord]:
-    rows = fetch_all(
-        connection,
-        f"SELECT {record_select(t)} FROM json_each(?) j CROSS JOIN {t.record} r ON r.seq = j.value",
-        (dump_json(sorted(set(seqs))),),
-    )
-    return {record.seq: record for record in map(record_from_row, rows)}

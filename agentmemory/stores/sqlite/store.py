@@ -55,12 +55,12 @@ from agentmemory.stores.index_fields import index_fingerprint
 from agentmemory.stores.sqlite import deletes, erasure, writes
 from agentmemory.stores.sqlite.connection import MEMORY
 from agentmemory.stores.sqlite.engine import SqliteEngine
+from agentmemory.stores.sqlite.expansion import expand
 from agentmemory.stores.sqlite.images import read_images
 from agentmemory.stores.sqlite.indexing import neighbour, put_vectors, reindex
 from agentmemory.stores.sqlite.layers import SqliteLayers
 from agentmemory.stores.sqlite.links import (
     change_link,
-    expand,
     insert_link,
     page_of_links,
     remove_link,

@@ -87,11 +87,11 @@ _MARKS = (
 
 def _pieces(word_chars: int) -> re.Pattern[str]:
     return re.compile(
-        rf" ?[{_UPPER}]?[{_LOWER}]{{1,{word_chars}}}(?:'(?:s|t|m|d|re|ve|ll)\b)?"
-        rf"| ?[{_UPPER}]{{1,5}}| ?[{_CYRILLIC}]{{1,4}}| ?[{_OTHER_ALPHABETS}]{{1,3}}"
+        rf"[ _]?[{_UPPER}]?[{_LOWER}]{{1,{word_chars}}}(?:'(?:s|t|m|d|re|ve|ll)\b)?"
+        rf"|[ _]?[{_UPPER}]{{1,5}}| ?[{_CYRILLIC}]{{1,4}}| ?[{_OTHER_ALPHABETS}]{{1,3}}"
         rf"|[{_HAN}]|[{_KANA}]{{1,2}}| ?[{_HANGUL}]"
         r"|[0-9]{1,3}|={4,80}|-{4,80}|\*{4,80}|_{4,80}|\#{4,80}"
-        rf"| ?[{_ASCII_MARKS}]{{1,3}}| ?[{_MARKS}]{{1,2}}|\s*[\r\n]+|[^\S\r\n]+"
+        rf"| ?[{_ASCII_MARKS}]{{1,3}}[\r\n]*| ?[{_MARKS}]{{1,2}}|\s*[\r\n]+|[^\S\r\n]+"
     )
 
 
@@ -103,6 +103,13 @@ _MARKED_LATIN = _pieces(4)
 _LATIN_LETTER_WITH_MARK = re.compile("[\u00c0-\u024f\u1e00-\u1eff]")
 _OTHER_LATIN_SHARE = 0.007
 _MARKED_LATIN_SHARE = 0.05
+# Every fourth character of Chinese and Korean shares a token with the one before it; the Han of
+# Japanese, which has thrice as many Kana to tell it by, does not.
+_HAN_LETTER = re.compile(f"[{_HAN}]")
+_KANA_LETTER = re.compile(f"[{_KANA}]")
+_HANGUL_LETTER = re.compile(f"[{_HANGUL}]")
+_SHARED = 0.25
+_HAN_PER_KANA = 3
 _UNKNOWN = re.compile(
     rf"[^\s0-9{_UPPER}{_LOWER}{_CYRILLIC}{_OTHER_ALPHABETS}{_HAN}{_KANA}{_HANGUL}"
     rf"{_ASCII_MARKS}{_MARKS}]+"
@@ -113,10 +120,11 @@ _BYTES_PER_UNKNOWN_TOKEN = 2
 class EstimatingTokenCounter:
     """Estimates tokens from the script of the text; needs no data and never downloads.
 
-    The same text always gives the same number. Against o200k_base the sum over many texts is
-    within about 10 % for English (chat, prose with code), Russian, French and Spanish; for
-    Chinese and Korean, at one token a character, it is 20 to 30 % too high. A single short text
-    may be off by a third.
+    The same text always gives the same number. Against o200k_base, texts of 200 tokens and more
+    are within 25 % for English, code, JSON, Chinese and Japanese, and nearly always for Korean
+    (measured on chat logs, manual pages, source code and software translations; the median is
+    within 5 %, for translated Chinese and Korean interface texts 15 % above). A short text may be
+    off by a third.
     """
 
     def count(self, text: str) -> int:
@@ -134,7 +142,7 @@ class EstimatingTokenCounter:
             pattern = _OTHER_LATIN
         else:
             pattern = _ENGLISH
-        return len(pattern.findall(text)) + _unknown_tokens(text)
+        return len(pattern.findall(text)) - _shared_tokens(text) + _unknown_tokens(text)
 
     def __repr__(self) -> str:
         return "EstimatingTokenCounter()"
@@ -217,6 +225,12 @@ def default_token_counter() -> TokenCounter:
         return TiktokenCounter()
     _say_estimated()
     return EstimatingTokenCounter()
+
+
+def _shared_tokens(text: str) -> int:
+    han = len(_HAN_LETTER.findall(text))
+    chinese = max(0, han - _HAN_PER_KANA * len(_KANA_LETTER.findall(text))) if han else 0
+    return int(_SHARED * (chinese + len(_HANGUL_LETTER.findall(text))))
 
 
 def _unknown_tokens(text: str) -> int:

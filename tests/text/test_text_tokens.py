@@ -81,9 +81,65 @@ def test_estimate_of_english_is_within_a_tenth() -> None:
     assert abs(EstimatingTokenCounter().count(ENGLISH) - TRUTHS[ENGLISH]) <= 4
 
 
-def test_cjk_costs_about_a_token_a_character() -> None:
-    assert EstimatingTokenCounter().count("素食餐厅" * 25) == 100
-    assert EstimatingTokenCounter().count("레스토랑" * 25) == 100
+def test_chinese_and_korean_cost_three_tokens_for_four_characters() -> None:
+    assert EstimatingTokenCounter().count("素食餐厅" * 25) == 75
+    assert EstimatingTokenCounter().count("레스토랑" * 25) == 75
+
+
+def test_japanese_costs_a_token_for_each_han_and_for_two_kana() -> None:
+    assert EstimatingTokenCounter().count("食べる" * 25) == 50
+
+
+LONG_CHINESE = (
+    "供应商在提交认证申请以后，采购部门会先检查资料是否齐全，再安排现场审核。审核通常在三十天之内完成，"
+    "如果供应商没有按时补交文件，申请就会自动失效，需要重新开始。通过认证的供应商可以获得信用额度，"
+    "额度的高低取决于过去一年的交货情况、质量记录以及财务状况。单笔采购金额超过五十万元的时候，"
+    "必须由两名主管共同批准，并且在系统里面保留完整的审批记录。我们建议每一位新同事先阅读这份说明，"
+    "遇到不清楚的地方可以随时提问，不要凭经验猜测。上周有一家公司因为地址变更没有及时通知我们，"
+    "结果货物被送到了旧仓库，双方都花了不少时间才把问题解决。所以从现在开始，请在每次下单之前核对地址、"
+    "联系人和电话号码，并把核对结果写在备注里面。以后如果客户要求加急，请先确认库存，再告诉客户预计的到货时间。"
+)
+LONG_KOREAN = (
+    "저는 채식을 하기 때문에 저녁 식사는 조용한 식당에서 하고 싶어요. 금요일 저녁에 두 명 자리를 예약해 주시고, "
+    "가능하면 역에서 가까운 곳으로 부탁드립니다. 지난번에 갔던 곳은 음식은 좋았지만 너무 시끄러워서 대화를 "
+    "나누기가 어려웠어요. 앞으로는 예약하기 전에 가격과 메뉴를 먼저 알려 주세요. 그리고 회의가 끝나는 시간이 "
+    "자주 바뀌니까 예약 시간을 바꿀 수 있는지도 확인해 주시면 좋겠습니다. 다음 주에는 부산에서 친구가 오기 "
+    "때문에 네 명이 앉을 수 있는 자리가 필요합니다. 친구는 해산물을 못 먹으니까 그 점도 꼭 기억해 주세요. "
+    "예약이 끝나면 주소와 전화번호를 문자로 보내 주시고, 당일 아침에 한 번 더 알려 주시면 고맙겠습니다. "
+    "혹시 자리가 없으면 토요일 점심으로 바꿔도 괜찮고, 그 경우에는 근처에 있는 작은 미술관도 함께 찾아봐 주세요."
+)
+
+
+def _long_texts() -> dict[str, str]:
+    root = Path(__file__).parents[2]
+    return {
+        "English": (root / "README.md").read_text("utf-8"),
+        "guide": (root / "docs" / "design.md").read_text("utf-8"),
+        "code": (root / "agentmemory" / "client.py").read_text("utf-8"),
+        "pure code": (root / "agentmemory" / "text" / "json_repair.py").read_text("utf-8"),
+        "JSON": (root / "tests" / "cases" / "budgets.jsonl").read_text("utf-8"),
+        "Chinese": LONG_CHINESE,
+        "Korean": LONG_KOREAN,
+    }
+
+
+@pytest.mark.parametrize(
+    "kind", ["English", "guide", "code", "pure code", "JSON", "Chinese", "Korean"]
+)
+def test_estimate_of_texts_of_200_tokens_is_within_a_quarter(
+    kind: str, cached_encoding: Path
+) -> None:
+    exact, estimate = TiktokenCounter(), EstimatingTokenCounter()
+    parts: list[str] = [""]
+    for line in _long_texts()[kind].splitlines(keepends=True):
+        if exact.count(parts[-1]) >= 200:
+            parts.append("")
+        parts[-1] += line
+    shares = {
+        part: estimate.count(part) / truth for part in parts if (truth := exact.count(part)) >= 200
+    }
+    assert shares
+    assert {part: share for part, share in shares.items() if abs(share - 1) > 0.25} == {}
 
 
 @pytest.mark.parametrize(

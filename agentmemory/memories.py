@@ -15,6 +15,7 @@ from agentmemory.checks import (
     check_choice,
     check_id,
     check_int,
+    check_list,
     check_optional_time,
     check_text,
 )
@@ -173,6 +174,30 @@ async def get_record(
     if not found:
         raise NotFoundError(_missing(record_id, record_types))
     return found[0]
+
+
+async def get_records(
+    parts: Parts,
+    record_ids: Sequence[str],
+    *,
+    argument: str,
+    scope: ScopeFilter,
+    record_types: tuple[RecordType, ...],
+) -> tuple[ScopedRecord, ...]:
+    """Return the records of a scope among some ids, in the order of these."""
+    listed = check_list(record_ids, argument=argument, of="ids")
+    if not 1 <= len(listed) <= MAX_LIST_LIMIT:
+        msg = f"`{argument}` holds {len(listed)} ids; accepted: 1 to {MAX_LIST_LIMIT}"
+        raise ValidationError(msg, argument=argument)
+    record_filter = RecordFilter(
+        scope=scope,
+        now=parts.clock.now(),
+        record_types=record_types,
+        tiers=tuple(Tier),
+        ids=tuple(dict.fromkeys(check_id(item, argument=argument) for item in listed)),
+    )
+    await parts.ready()
+    return await parts.store.get_records(record_filter)
 
 
 async def update_record(

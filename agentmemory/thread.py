@@ -170,6 +170,8 @@ class AsyncThread(ThreadMemories, ThreadLayers, ThreadLinks, ThreadImages):
         cursor: str | None = None,
         descending: bool = False,
         metadata_filter: Mapping[str, Any] | None = None,
+        event_after: datetime | str | None = None,
+        event_before: datetime | str | None = None,
     ) -> Page[ScopedRecord]:
         """Return one page of the thread's messages in the order they were added.
 
@@ -178,6 +180,8 @@ class AsyncThread(ThreadMemories, ThreadLayers, ThreadLinks, ThreadImages):
             cursor: `next_cursor` of the page before; None for the first.
             descending: Newest first.
             metadata_filter: A metadata filter.
+            event_after: Only what was said (else was stored) at or after this time.
+            event_before: Only what was said (else was stored) before this time.
 
         Raises:
             ValidationError: An argument is not as described.
@@ -193,6 +197,7 @@ class AsyncThread(ThreadMemories, ThreadLayers, ThreadLinks, ThreadImages):
             cursor=cursor,
             order="created",
             descending=descending,
+            times={"event_after": event_after, "event_before": event_before},
         )
 
     async def get_message(self, message_id: str) -> Record:

@@ -18,6 +18,7 @@ from agentmemory.memories import (
     delete_record,
     exact_scope,
     get_record,
+    get_records,
     list_records,
     update_record,
 )
@@ -167,6 +168,33 @@ class ClientMemories(ClientHandle):
             record_types=MEMORY_TYPES,
         )
 
+    async def get_memories(
+        self,
+        memory_ids: Sequence[str],
+        *,
+        user_id: OptionalId = NOT_SET_MARKER,
+        agent_id: OptionalId = NOT_SET_MARKER,
+        thread_id: OptionalId = NOT_SET_MARKER,
+    ) -> tuple[ScopedRecord, ...]:
+        """Return several memories at once, in the order of their ids.
+
+        Args:
+            memory_ids: 1 to 1000 ids; one that is no memory of the scope is left out.
+            user_id: The user they have to belong to (None: to none); omitted: not checked.
+            agent_id: Likewise for the agent.
+            thread_id: Likewise for the thread.
+
+        Raises:
+            ValidationError: `memory_ids` is no list of 1 to 1000 ids.
+        """
+        return await get_records(
+            self._parts,
+            memory_ids,
+            argument="memory_ids",
+            scope=exact_scope(user_id, agent_id, thread_id),
+            record_types=MEMORY_TYPES,
+        )
+
     async def update_memory(
         self,
         memory_id: str,
@@ -308,6 +336,10 @@ class ClientMemories(ClientHandle):
         agent_id: OptionalId = NOT_SET_MARKER,
         thread_id: OptionalId = NOT_SET_MARKER,
         metadata_filter: Mapping[str, Any] | None = None,
+        event_after: datetime | str | None = None,
+        event_before: datetime | str | None = None,
+        created_after: datetime | str | None = None,
+        created_before: datetime | str | None = None,
         limit: int = 100,
         cursor: str | None = None,
         order: Literal["created", "event"] = "created",
@@ -330,4 +362,10 @@ class ClientMemories(ClientHandle):
             cursor=cursor,
             order=order,
             descending=descending,
+            times={
+                "event_after": event_after,
+                "event_before": event_before,
+                "created_after": created_after,
+                "created_before": created_before,
+            },
         )

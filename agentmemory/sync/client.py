@@ -607,6 +607,33 @@ class AgentMemory:
             thread_id=thread_id,
         )
 
+    def get_memories(
+        self,
+        memory_ids: Sequence[str],
+        *,
+        user_id: OptionalId = NOT_SET_MARKER,
+        agent_id: OptionalId = NOT_SET_MARKER,
+        thread_id: OptionalId = NOT_SET_MARKER,
+    ) -> tuple[ScopedRecord, ...]:
+        """Return several memories at once, in the order of their ids.
+
+        Args:
+            memory_ids: 1 to 1000 ids; one that is no memory of the scope is left out.
+            user_id: The user they have to belong to (None: to none); omitted: not checked.
+            agent_id: Likewise for the agent.
+            thread_id: Likewise for the thread.
+
+        Raises:
+            ValidationError: `memory_ids` is no list of 1 to 1000 ids.
+        """
+        return self._bridge.call(
+            self._async.get_memories,
+            memory_ids,
+            user_id=user_id,
+            agent_id=agent_id,
+            thread_id=thread_id,
+        )
+
     def update_memory(
         self,
         memory_id: str,
@@ -746,6 +773,10 @@ class AgentMemory:
         agent_id: OptionalId = NOT_SET_MARKER,
         thread_id: OptionalId = NOT_SET_MARKER,
         metadata_filter: Mapping[str, Any] | None = None,
+        event_after: datetime | str | None = None,
+        event_before: datetime | str | None = None,
+        created_after: datetime | str | None = None,
+        created_before: datetime | str | None = None,
         limit: int = 100,
         cursor: str | None = None,
         order: Literal["created", "event"] = "created",
@@ -763,6 +794,10 @@ class AgentMemory:
             agent_id=agent_id,
             thread_id=thread_id,
             metadata_filter=metadata_filter,
+            event_after=event_after,
+            event_before=event_before,
+            created_after=created_after,
+            created_before=created_before,
             limit=limit,
             cursor=cursor,
             order=order,

@@ -106,6 +106,8 @@ class Thread:
         cursor: str | None = None,
         descending: bool = False,
         metadata_filter: Mapping[str, Any] | None = None,
+        event_after: datetime | str | None = None,
+        event_before: datetime | str | None = None,
     ) -> Page[ScopedRecord]:
         """Return one page of the thread's messages in the order they were added.
 
@@ -114,6 +116,8 @@ class Thread:
             cursor: `next_cursor` of the page before; None for the first.
             descending: Newest first.
             metadata_filter: A metadata filter.
+            event_after: Only what was said (else was stored) at or after this time.
+            event_before: Only what was said (else was stored) before this time.
 
         Raises:
             ValidationError: An argument is not as described.
@@ -124,6 +128,8 @@ class Thread:
             cursor=cursor,
             descending=descending,
             metadata_filter=metadata_filter,
+            event_after=event_after,
+            event_before=event_before,
         )
 
     def get_message(self, message_id: str) -> Record:

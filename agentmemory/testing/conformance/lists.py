@@ -73,6 +73,41 @@ class ListRules(StoreRules):
                 with refused(ValidationError, f"`{name}`"):
                     await listed(**{name: bad})
 
+    async def test_several_memories_are_read_in_the_order_of_their_ids(self) -> None:
+        """What is not of the scope, or no memory, is left out; an id given twice comes once."""
+        async with self.memory() as memory:
+            await add_memories(memory, ["a", "b"])
+            await add_memories(memory, ["c"], user_id="u2")
+            thread = await memory.create_thread(thread_id="t1", user_id=USER)
+            (said,) = await thread.add_messages([{"role": "user", "content": "no memory"}])
+
+            async def read(*wanted: str, **scope: Any) -> list[str]:
+                return ids(await memory.get_memories(wanted, **scope))
+
+            assert await read("c", "a", "gone", "b", said, "a") == ["c", "a", "b"]
+            assert await read("c", "b", user_id=USER) == ["b"]
+            for bad in ("a", [], ["a", ""], ["a", 1], [str(number) for number in range(1001)]):
+                with refused(ValidationError, "`memory_ids`"):
+                    await memory.get_memories(bad)  # type: ignore[arg-type]
+
+    async def test_messages_are_listed_by_time(self) -> None:
+        """When they were said, else stored; half-open ranges."""
+        async with self.memory() as memory:
+            thread = await memory.create_thread(thread_id="t1", user_id=USER)
+            for day in (1, 2, 3):
+                said = f"2026-01-0{day}T00:00:00Z"
+                await thread.add_messages(
+                    [{"role": "user", "content": f"day {day}", "timestamp": said, "id": f"m{day}"}]
+                )
+            times: dict[str, Any] = {
+                "event_after": "2026-01-02T00:00:00Z",
+                "event_before": "2026-01-03T00:00:00Z",
+            }
+            assert ids(await memory.list_messages(user_id=USER, **times)) == ["m2"]
+            assert ids(await thread.get_messages(**times)) == ["m2"]
+            assert ids(await memory.list_messages(user_id=USER, created_before=NOW)) == []
+            assert len(await memory.list_messages(user_id=USER, created_after=NOW)) == 3
+
     async def test_resting_tiers_are_read_only_when_asked_for(self) -> None:
         """Archived and deprecated records are left out by lists and searches."""
         async with self.memory() as memory:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from agentmemory.records import RecordRelation, RecordStatus, ScopedRecord
+from agentmemory.records import RecordRelation, RecordStatus, RecordType, ScopedRecord
 from agentmemory.requests import Expansion, RecordFilter
 from agentmemory.scope import DimensionMatch, ScopeFilter
 from agentmemory.stores.sqlite.store import SqliteStore
@@ -94,7 +94,7 @@ async def test_every_tree_is_the_one_a_plain_walk_finds(tmp_path, seed):
             for limit in (0, 1, 7, 100):
                 agent = chance.choice(("a", "b", None))
                 known = chance.choice((None, START + timedelta(seconds=2)))
-                types = chance.choice((None, ("fact",)))
+                types: tuple[RecordType, ...] | None = chance.choice((None, ("fact",)))
                 scope = ScopeFilter(agent=DimensionMatch(exact=agent is not None, value=agent))
                 wanted = RecordFilter(
                     scope=scope,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from agentmemory.stores.oracle.schema import TABLES, Tables
+from agentmemory.stores.oracle.schema import TABLES, TEMPORARY, Tables
 from agentmemory.stores.oracle.statement import Statement, StatementKind
 
 _ID: Final = "VARCHAR2(128 BYTE)"
@@ -162,6 +162,8 @@ def columns(t: Tables) -> dict[str, tuple[str, ...]]:
             "subject JSON NOT NULL",
             "detail JSON NOT NULL",
         ),
+        # What one delete is about to remove. Without a key: a statement adds each record once.
+        "gone": ("seq NUMBER(19) NOT NULL",),
     }
 
 
@@ -217,7 +219,9 @@ def create_tables(t: Tables) -> tuple[Statement, ...]:
     return tuple(
         _ddl(
             f"schema.create_{table}",
-            f"CREATE TABLE IF NOT EXISTS {getattr(t, table)} ({', '.join(body)})",
+            f"CREATE {'GLOBAL TEMPORARY ' if table in TEMPORARY else ''}TABLE IF NOT EXISTS "
+            f"{getattr(t, table)} ({', '.join(body)})"
+            f"{' ON COMMIT DELETE ROWS' if table in TEMPORARY else ''}",
         )
         for table, body in columns(t).items()
     )

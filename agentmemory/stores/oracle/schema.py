@@ -28,8 +28,12 @@ TABLES: Final = (
     "summary",
     "job",
     "audit",
+    "gone",
 )
 """The tables of a store, those that are referred to first."""
+
+TEMPORARY: Final = frozenset({"gone"})
+"""Tables whose rows belong to one transaction and are seen by no other."""
 
 FILTER_COLUMNS: Final = (
     "user_id",

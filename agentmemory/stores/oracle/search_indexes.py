@@ -2,7 +2,8 @@
 
 Each of them may be missing, for want of a privilege or of memory; a search then looks at every
 chunk of its scope. Each group of statements may be run again after it succeeded or failed: what
-an interrupted creation left is dropped first. May import schema, statement, records and config.
+an interrupted creation left is dropped first. May import capabilities, schema,
+statement, records and config.
 
 Source of the graph's parameters: 32 neighbours and 200 candidates on construction, with a target
 accuracy of 95 %, are what Oracle's guide to vector indexes uses for a few hundred dimensions.
@@ -10,13 +11,13 @@ accuracy of 95 %, are what Oracle's guide to vector indexes uses for a few hundr
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from agentmemory.config import SearchIndexSyncMode
 from agentmemory.records import LIFECYCLE_LINK_TYPES
+from agentmemory.stores.oracle.capabilities import VectorIndexKind
 from agentmemory.stores.oracle.schema import Tables
 from agentmemory.stores.oracle.statement import Statement, StatementKind
 
@@ -28,15 +29,6 @@ WILDCARD_TERMS: Final = 50_000
 
 PURGE_BATCH: Final = 1000
 """How many expired records the purge job deletes before it commits."""
-
-
-class VectorIndexKind(enum.StrEnum):
-    """How the vector index is organised."""
-
-    HNSW = "hnsw"
-    """A graph in the database's vector memory: fastest, but it has to fit there."""
-    IVF = "ivf"
-    """Partitions on disk: any size, any memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,140 @@
+"""The Oracle store: one schema for many processes and machines.
+
+Each method is one unit of work on a connection of the pool. May import the other modules of this
+folder, protocols and what lies below.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from agentmemory.config import SchemaPolicy, SearchIndexSyncMode
+from agentmemory.errors import ConfigurationError
+from agentmemory.requests import StoreStats
+from agentmemory.stores.oracle.engine import OracleEngine
+from agentmemory.stores.oracle.index_setup import missing_indexes
+from agentmemory.stores.oracle.migrations import Migrator, examine, read_row
+from agentmemory.stores.oracle.registry import RegistryRow
+from agentmemory.stores.oracle.schema import (
+    DEFAULT_STORE_ID,
+    Tables,
+    check_owner,
+    check_store_id,
+)
+from agentmemory.stores.oracle.search_indexes import SearchIndexes
+from agentmemory.stores.oracle.statistics import read_stats
+
+
+class OracleStore:
+    """A `MemoryStore` in an Oracle AI Database.
+
+    Args:
+        connection: An `oracle://` URL, or a pool or connection of python-oracledb, async or sync.
+        memory_store_id: Tells apart several stores in one schema: a letter, then letters,
+            digits or underscores, at most 16. Default "DEFAULT".
+        schema_policy: What opening may do. Default `REQUIRE_EXISTING`: the database is others'
+            too, so a store is created on request only.
+        schema_owner: The database user whose schema holds the store; None for the schema of the
+            connection.
+        search_index_sync: When the text index is brought up to date; None: as the store has it,
+            ON_COMMIT for a new one.
+        engine_options: How connections are used; see `OracleEngine`.
+
+    Raises:
+        ValidationError: `memory_store_id` or `schema_owner` is malformed.
+        ConfigurationError: `schema_policy` or `search_index_sync` is none, or `connection` is
+            nothing we can use.
+    """
+
+    def __init__(
+        self,
+        connection: Any,
+        *,
+        memory_store_id: str = DEFAULT_STORE_ID,
+        schema_policy: SchemaPolicy = SchemaPolicy.REQUIRE_EXISTING,
+        schema_owner: str | None = None,
+        search_index_sync: SearchIndexSyncMode | None = None,
+        **engine_options: Any,
+    ) -> None:
+        self._t = Tables(check_store_id(memory_store_id), check_owner(schema_owner))
+        self._policy = _check_policy(schema_policy)
+        self._sync = _check_sync(search_index_sync)
+        self._closed = False
+        self._new_engine = partial(OracleEngine, connection, **engine_options)
+        self._engine = self._new_engine()
+        self._indexes = SearchIndexes()
+
+    @property
+    def store_id(self) -> str:
+        """The id that tells apart several stores in one schema."""
+        return self._t.store_id
+
+    async def open(self) -> None:
+        """Connect and check, create or migrate the schema; after a failure, call it again."""
+        await self._engine.open()
+        try:
+            row = await self._prepare()
+        except BaseException:
+            try:
+                await self._engine.close()
+            finally:
+                if not self._closed:
+                    self._engine = self._new_engine()
+            raise
+        self._take_indexes(SearchIndexes() if row is None else row.indexes)
+
+    async def _prepare(self) -> RegistryRow | None:
+        row = await read_row(self._engine, self._t)
+        if self._policy is SchemaPolicy.NO_CHECK:
+            return row
+        schema = self._t.owner or self._engine.capabilities.current_schema
+        if examine(row, self._t, self._policy, schema=schema) and row is not None:
+            upgrades = self._policy is SchemaPolicy.CREATE_IF_NECESSARY
+            if not upgrades or not await missing_indexes(
+                self._engine, self._t, row.indexes, self._sync
+            ):
+                return row
+        migrator = Migrator(self._engine, self._t, schema=schema)
+        await migrator.prepare(self._policy, self._sync)
+        return migrator.row
+
+    def _take_indexes(self, indexes: SearchIndexes) -> None:
+        """Have searches use the indexes that are there."""
+        self._indexes = indexes
+        self._engine.capabilities = replace(
+            self._engine.capabilities,
+            text_index=indexes.text is not None,
+            vector_index=indexes.vector,
+        )
+
+    async def close(self) -> None:
+        """Let go of the database; may be called twice."""
+        self._closed = True
+        await self._engine.close()
+
+    async def stats(self, now: datetime) -> StoreStats:
+        """Count what is stored."""
+        return await self._engine.read(lambda transaction: read_stats(transaction, self._t, now))
+
+
+def _check_policy(value: object) -> SchemaPolicy:
+    try:
+        return SchemaPolicy(str(value))
+    except ValueError:
+        accepted = ", ".join(policy.name for policy in SchemaPolicy)
+        msg = f"`schema_policy` is {value!r}; accepted: SchemaPolicy.{{{accepted}}}"
+        raise ConfigurationError(msg) from None
+
+
+def _check_sync(value: object) -> SearchIndexSyncMode | None:
+    if value is None:
+        return None
+    try:
+        return SearchIndexSyncMode(str(value))
+    except ValueError:
+        accepted = ", ".join(mode.name for mode in SearchIndexSyncMode)
+        msg = f"`search_index_sync` is {value!r}; accepted: SearchIndexSyncMode.{{{accepted}}}"
+        raise ConfigurationError(msg) from None

@@ -1,0 +1,299 @@
+"""Keeps the chunks of an Oracle store, with their text and vectors, in step with its records.
+
+A chunk repeats columns of its record; the vector of a record stands in its first chunk, which
+every record has. CLOBs are bound where a value goes straight into its column (`VALUES`, `SET`):
+in an expression a bind of more than 4000 bytes is refused. May import index_fields and below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from agentmemory.records import ScopedRecord
+from agentmemory.stores.index_fields import IndexSource, TokenMemo, index_fields, scope_tokens
+from agentmemory.stores.oracle.lists import listed
+from agentmemory.stores.oracle.rows import BIND_TYPES, field_texts, token_count
+from agentmemory.stores.oracle.schema import FILTER_COLUMNS, Tables
+from agentmemory.stores.oracle.statement import BindType, Statement, StatementKind
+from agentmemory.stores.oracle.text_tokens import indexed_text
+
+if TYPE_CHECKING:
+    from agentmemory.requests import FloatVector
+
+PLAN_NOTES: Final[Mapping[str, str]] = {
+    "chunk.read_sources": "primary key of record for each listed seq; the turns before and after "
+    "by record_thread (thread_id, record_type, seq), one probe each",
+    "chunk.last_messages": "record_thread (thread_id, record_type, seq), its last entry for each "
+    "listed thread, found by the index alone",
+    "chunk.insert": "unique key of record (id) for the seq; maintains the indexes of chunk",
+    "chunk.rewrite": "unique key of chunk (record_seq, position)",
+    "chunk.cut": "unique key of chunk (record_seq, position), a range behind each listed record",
+    "chunk.copy": "unique key of chunk (record_seq, position); primary key of record for values",
+    "vector.put": "unique key of record (id), then unique key of chunk (record_seq, position)",
+    "vector.drop": "unique key of chunk (record_seq, position)",
+}
+"""The index each statement is meant to use, for a store of any size."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Indexed:
+    """A record, as far as its chunks are made of it."""
+
+    seq: int
+    id: str
+    record_type: str
+    user_id: str | None
+    agent_id: str | None
+    thread_id: str | None
+    actor: str | None
+    content: str | None
+    metadata: Mapping[str, Any]
+    event_time: datetime | None
+    layer: str | None
+    tags: Sequence[str]
+    status: str
+    tier: str
+    created_at: datetime
+    valid_from: datetime | None
+    valid_to: datetime | None
+    expires_at: datetime | None
+    previous: str | None = None
+    following: str | None = None
+
+    @property
+    def effective_time(self) -> datetime:
+        """The event time, else the time of writing."""
+        return self.event_time or self.created_at
+
+    @property
+    def is_message(self) -> bool:
+        """Whether turns around it are indexed with it."""
+        return self.record_type == "message" and self.thread_id is not None
+
+
+_OWN: Final = tuple(
+    item.name for item in fields(Indexed) if item.name not in ("previous", "following")
+)
+
+
+def from_record(record: ScopedRecord) -> Indexed:
+    """Return what is indexed of a record that is about to be stored."""
+    values = {name: getattr(record, name) for name in _OWN}
+    values["status"], values["tier"] = record.status.value, record.tier.value
+    return Indexed(**values)
+
+
+def from_row(row: Sequence[Any]) -> Indexed:
+    """Build it from a row of `read_sources` or `last_messages`."""
+    return Indexed(**dict(zip((*_OWN, "previous", "following"), row, strict=True)))
+
+
+def _select(t: Tables) -> str:
+    """Return the select list that `from_row` reads, with the turns around a message `r`."""
+
+    def around(picked: str, sign: str) -> str:
+        return (
+            f"CASE WHEN r.record_type = 'message' THEN ("
+            f"SELECT n.content FROM {t.record} n WHERE n.seq = ("
+            f"SELECT {picked}(o.seq) FROM {t.record} o WHERE o.thread_id = r.thread_id "
+            f"AND o.record_type = 'message' AND o.seq {sign} r.seq)) END"
+        )
+
+    columns = ", ".join(f"r.{name}" for name in _OWN)
+    return f"{columns}, {around('MAX', '<')}, {around('MIN', '>')}"
+
+
+def read_sources(t: Tables, seqs: Iterable[int]) -> Statement:
+    """Read what records are indexed by, with the turns around those that are messages."""
+    condition, binds = listed("r.seq", "seq", seqs)
+    return Statement(
+        name="chunk.read_sources",
+        text=f"SELECT {_select(t)} FROM {t.record} r WHERE {condition} ORDER BY r.seq",
+        kind=StatementKind.QUERY,
+        binds=binds,
+    )
+
+
+def last_messages(t: Tables, thread_ids: Iterable[str]) -> Statement:
+    """Read what the last message of each thread is indexed by, then its revision."""
+    condition, binds = listed("m.thread_id", "thread", thread_ids)
+    return Statement(
+        name="chunk.last_messages",
+        text=f"SELECT {_select(t)}, r.revision FROM {t.record} r WHERE r.seq IN ("
+        f"SELECT MAX(m.seq) FROM {t.record} m WHERE {condition} AND m.record_type = 'message' "
+        f"GROUP BY m.thread_id) ORDER BY r.seq",
+        kind=StatementKind.QUERY,
+        binds=binds,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    """One chunk of a record: where it stands, and the values of its text columns."""
+
+    source: Indexed
+    position: int
+    values: Mapping[str, Any]
+
+
+def _chunks(source: Indexed, memo: TokenMemo) -> list[_Chunk]:
+    scope = scope_tokens(
+        source.user_id, source.agent_id, source.thread_id, source.record_type, source.layer
+    )
+    made = index_fields(
+        IndexSource(
+            content=source.content or "",
+            previous=source.previous if source.is_message else None,
+            following=source.following if source.is_message else None,
+            event_time=source.event_time,
+            metadata=source.metadata or None,
+            actor=source.actor,
+            tags=source.tags,
+        ),
+        memo,
+    )
+    chunks = []
+    for position, chunk in enumerate(made):
+        texts = field_texts(chunk)
+        values = {
+            "tokens": indexed_text(texts, scope),
+            "fields": texts,
+            "token_count": token_count(texts),
+        }
+        chunks.append(_Chunk(source, position, values))
+    return chunks
+
+
+def index_new(
+    t: Tables, sources: Iterable[Indexed], vectors: Mapping[str, FloatVector]
+) -> list[Statement]:
+    """Return the statements that index records that have no chunk yet.
+
+    Args:
+        t: The store's tables.
+        sources: The records; they need no seq, for chunks find them by id.
+        vectors: Unit vectors by record id.
+    """
+    memo = TokenMemo()
+    chunks = [chunk for source in sources for chunk in _chunks(source, memo)]
+    return [insert_chunks(t, chunks, vectors)] if chunks else []
+
+
+def index_anew(t: Tables, sources: Iterable[Indexed]) -> list[Statement]:
+    """Return the statements that rewrite the chunks of records and keep their vectors."""
+    memo = TokenMemo()
+    listed_sources = list(sources)
+    chunks = [chunk for source in listed_sources for chunk in _chunks(source, memo)]
+    if not chunks:
+        return []
+    statements = [
+        cut_chunks(t, [source.seq for source in listed_sources]),
+        rewrite_chunks(t, [chunk for chunk in chunks if chunk.position == 0]),
+    ]
+    further = [chunk for chunk in chunks if chunk.position > 0]
+    return [*statements, insert_chunks(t, further, {})] if further else statements
+
+
+_CHUNK_TYPES: Final[Mapping[str, BindType]] = {
+    **{name: BIND_TYPES[name] for name in FILTER_COLUMNS if name in BIND_TYPES},
+    "effective_time": BindType.TIMESTAMP,
+    "tokens": BindType.CLOB,
+    "fields": BindType.JSON,
+    "embedding": BindType.VECTOR,
+}
+
+
+def insert_chunks(
+    t: Tables, chunks: Sequence[_Chunk], vectors: Mapping[str, FloatVector]
+) -> Statement:
+    """Insert chunks, the first one of each record with the vector there is for it."""
+    columns = ("position", "tokens", "fields", "token_count", "embedding", *FILTER_COLUMNS)
+    return Statement(
+        name="chunk.insert",
+        text=f"INSERT INTO {t.chunk} (record_seq, {', '.join(columns)}) VALUES ("
+        f"(SELECT r.seq FROM {t.record} r WHERE r.id = :record_id), "
+        f"{', '.join(f':{name}' for name in columns)})",
+        kind=StatementKind.MANY,
+        rows=tuple(
+            {
+                "record_id": chunk.source.id,
+                "position": chunk.position,
+                **chunk.values,
+                "embedding": vectors.get(chunk.source.id) if chunk.position == 0 else None,
+                **{name: getattr(chunk.source, name) for name in FILTER_COLUMNS},
+            }
+            for chunk in chunks
+        ),
+        types=_CHUNK_TYPES,
+    )
+
+
+def rewrite_chunks(t: Tables, chunks: Sequence[_Chunk]) -> Statement:
+    """Write new text into the first chunk of records; its vector stays."""
+    return Statement(
+        name="chunk.rewrite",
+        text=f"UPDATE {t.chunk} SET tokens = :tokens, fields = :fields, "
+        f"token_count = :token_count WHERE record_seq = :record_seq AND position = 0",
+        kind=StatementKind.MANY,
+        rows=tuple({"record_seq": chunk.source.seq, **chunk.values} for chunk in chunks),
+        types={"tokens": BindType.CLOB, "fields": BindType.JSON},
+    )
+
+
+def cut_chunks(t: Tables, seqs: Iterable[int]) -> Statement:
+    """Delete all but the first chunk of records."""
+    condition, binds = listed("record_seq", "seq", seqs)
+    return Statement(
+        name="chunk.cut",
+        text=f"DELETE FROM {t.chunk} WHERE {condition} AND position > 0",
+        kind=StatementKind.DML,
+        binds=binds,
+    )
+
+
+def copy_columns(t: Tables, seqs: Iterable[int]) -> Statement:
+    """Bring the columns that chunks repeat in step with their records."""
+    condition, binds = listed("c.record_seq", "seq", seqs)
+    columns = ", ".join(FILTER_COLUMNS)
+    values = ", ".join(f"r.{name}" for name in FILTER_COLUMNS)
+    return Statement(
+        name="chunk.copy",
+        text=f"UPDATE {t.chunk} c SET ({columns}) = (SELECT {values} FROM {t.record} r "
+        f"WHERE r.seq = c.record_seq) WHERE {condition}",
+        kind=StatementKind.DML,
+        binds=binds,
+    )
+
+
+def put_vectors(t: Tables, vectors: Mapping[str, FloatVector]) -> list[Statement]:
+    """Store vectors by record id, replacing what was there; ids that are gone are left out."""
+    if not vectors:
+        return []
+    return [
+        Statement(
+            name="vector.put",
+            text=f"UPDATE {t.chunk} SET embedding = :embedding WHERE position = 0 "
+            f"AND record_seq = (SELECT r.seq FROM {t.record} r WHERE r.id = :record_id)",
+            kind=StatementKind.MANY,
+            rows=tuple(
+                {"embedding": vector, "record_id": record_id}
+                for record_id, vector in vectors.items()
+            ),
+            types={"embedding": BindType.VECTOR},
+        )
+    ]
+
+
+def drop_vectors(t: Tables, seqs: Iterable[int]) -> Statement:
+    """Remove the vectors of records."""
+    condition, binds = listed("record_seq", "seq", seqs)
+    return Statement(
+        name="vector.drop",
+        text=f"UPDATE {t.chunk} SET embedding = NULL WHERE {condition} AND position = 0 "
+        f"AND embedding IS NOT NULL",
+        kind=StatementKind.DML,
+        binds=binds,
+    )

@@ -165,8 +165,9 @@ def columns(t: Tables) -> dict[str, tuple[str, ...]]:
             "subject JSON NOT NULL",
             "detail JSON NOT NULL",
         ),
-        # What one delete is about to remove. Without a key: a statement adds each record once.
+        # What one delete is about to remove. Without keys: each record and thread is added once.
         "gone": ("seq NUMBER(19) NOT NULL",),
+        "gone_thread": (f"id {_ID} NOT NULL",),
     }
 
 

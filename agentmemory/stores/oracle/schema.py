@@ -29,10 +29,11 @@ TABLES: Final = (
     "job",
     "audit",
     "gone",
+    "gone_thread",
 )
 """The tables of a store, those that are referred to first."""
 
-TEMPORARY: Final = frozenset({"gone"})
+TEMPORARY: Final = frozenset({"gone", "gone_thread"})
 """Tables whose rows belong to one transaction and are seen by no other."""
 
 FILTER_COLUMNS: Final = (

@@ -1,0 +1,285 @@
+"""The lexical arm of an Oracle store: which records the words of a query choose.
+
+Oracle Text chooses the pool over the words of each chunk (`text_tokens`); every candidate is then
+scored by `stores.bm25`, on the client. Without a text index every chunk of the scope is looked
+at. All filters stand in the same statement, so what is chosen is what may be seen. May import
+bm25, index_fields, text_tokens, where, schema, statement and requests.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+from agentmemory.requests import CandidateQuery, QueryTerm, RecordFilter
+from agentmemory.stores.bm25 import Corpus
+from agentmemory.stores.index_fields import agent_token, thread_token, user_token, user_type_token
+from agentmemory.stores.oracle.schema import Tables
+from agentmemory.stores.oracle.statement import Statement, StatementKind
+from agentmemory.stores.oracle.text_tokens import encode_prefix, encode_scope_token, encode_token
+from agentmemory.stores.oracle.where import Where, add_list, chunk_where
+
+T = TypeVar("T")
+
+MAX_QUERY_BYTES: Final = 3800
+"""Longest expression of one CONTAINS: a bind of text holds 4000 bytes."""
+
+LARGE_STORE: Final = 20_000
+"""From so many chunks on each process remembers counts."""
+
+REMEMBERED_S: Final = 60.0
+"""Seconds that counts of a large store are good for."""
+
+_MOST_REMEMBERED: Final = 50_000
+_NEVER: Final = "  "
+"""What no chunk's words hold, to fill up lists of words."""
+
+PLAN_NOTES: Final[Mapping[str, str]] = {
+    "lexical.corpus": "fast full scan of chunk_tokens (token_count), two small columns of a "
+    "million entries instead of the chunks; a process asks a large store once a minute",
+    "lexical.frequency": "text index chunk_text alone: the postings of one word are counted, no "
+    "chunk is read; a process asks for a word of a large store once a minute",
+    "lexical.frequencies": "full scan of chunk, for there is no text index; once a minute for "
+    "the words of a large store",
+    "lexical.pool": "text index chunk_text: the word of the user (or of user and type) is one of "
+    "10,000 users', so it leaves some hundred of a million chunks, whose columns then decide; "
+    "for a scope without a user the words of the query choose",
+    "lexical.pool_scan": "chunk_owner (user_id, record_type): some hundred chunks of one user, "
+    "whose words are looked through, for there is no text index; chunk_thread for a thread",
+    "lexical.fields": "unique key of chunk (record_seq, position), a short range for each listed "
+    "record",
+}
+"""The index each statement is meant to use, and why, for 1 million chunks and 10,000 users."""
+
+
+class TermCounts:
+    """How many chunks hold what; each process remembers it of a large store for a minute.
+
+    In a store of fewer than `LARGE_STORE` chunks every search counts anew, so that scores are
+    exact. In a larger one a minute's writes move a score by less than anybody could see, while
+    counting a common word reads postings of half the store.
+
+    Args:
+        clock: Tells seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._corpus: tuple[float, Corpus] | None = None
+        self._held: dict[str, tuple[float, int]] = {}
+
+    @property
+    def corpus(self) -> Corpus | None:
+        """The size of a large store; None if it has to be asked for."""
+        return self._good(self._corpus)
+
+    def frequency(self, key: str) -> int | None:
+        """Return how many chunks hold what `key` stands for; None if it has to be asked for."""
+        return None if self.corpus is None else self._good(self._held.get(key))
+
+    def remember(self, corpus: Corpus, frequencies: Mapping[str, int]) -> None:
+        """Take note of what was counted now."""
+        if corpus.chunks < LARGE_STORE:
+            self._corpus = None
+            self._held.clear()
+            return
+        now = self._clock()
+        if self.corpus is None:
+            self._corpus = now, corpus
+        if len(self._held) + len(frequencies) > _MOST_REMEMBERED:
+            self._held.clear()
+        self._held.update((key, (now, count)) for key, count in frequencies.items())
+
+    def _good(self, noted: tuple[float, T] | None) -> T | None:
+        if noted is None or self._clock() - noted[0] > REMEMBERED_S:
+            return None
+        return noted[1]
+
+
+def pattern(term: QueryTerm) -> str:
+    """Return how an expression of Oracle Text names the words of a term.
+
+    Encoded words are letters and digits, so braces only keep them from being operators.
+    """
+    return f"{encode_prefix(term.text)}%" if term.prefix else f"{{{encode_token(term.text)}}}"
+
+
+def needle(term: QueryTerm) -> str:
+    """Return what the words of a chunk hold, with their spaces, if they have a term's."""
+    return f" {encode_prefix(term.text)}" if term.prefix else f" {encode_token(term.text)} "
+
+
+def corpus(t: Tables) -> Statement:
+    """Count the chunks and their tokens.
+
+    Plan: a fast full scan of the index on `token_count`.
+    """
+    return Statement(
+        name="lexical.corpus",
+        text=f"SELECT COUNT(c.token_count), SUM(c.token_count) FROM {t.chunk} c",
+        kind=StatementKind.QUERY,
+    )
+
+
+def corpus_of(rows: Sequence[Sequence[Any]]) -> Corpus:
+    """Read the answer to `corpus`."""
+    chunks, tokens = rows[0]
+    return Corpus(chunks, tokens or 0)
+
+
+def frequencies(t: Tables, patterns: Sequence[str]) -> tuple[Statement, ...]:
+    """Count the chunks that hold each of some patterns, one statement for each.
+
+    All have one text, so that the database parses it once.
+
+    Plan: the text index alone.
+    """
+    return tuple(
+        Statement(
+            name="lexical.frequency",
+            text=f"SELECT COUNT(*) FROM {t.chunk} c WHERE CONTAINS(c.tokens, :words, 1) > 0",
+            kind=StatementKind.QUERY,
+            binds={"words": item},
+        )
+        for item in patterns
+    )
+
+
+def frequencies_by_scan(t: Tables, needles: Sequence[str]) -> Statement:
+    """Count the chunks that hold each of some needles, in one scan; without a text index.
+
+    Plan: a full scan of the chunks.
+    """
+    where = Where("")
+    sums = ", ".join(
+        f"SUM(CASE WHEN INSTR(c.tokens, {name}) > 0 THEN 1 ELSE 0 END)"
+        for name in _bound(where, needles)
+    )
+    return Statement(
+        name="lexical.frequencies",
+        text=f"SELECT {sums} FROM {t.chunk} c",
+        kind=StatementKind.QUERY,
+        binds=where.binds,
+    )
+
+
+def pool(t: Tables, query: CandidateQuery) -> Statement:
+    """Choose the records whose chunks Oracle Text ranks best, best first.
+
+    ACCUM ranks chunks that hold more of the words above those that hold fewer. An expression that
+    is too long for one bind becomes several, whose scores are added.
+
+    Plan: the text index; the words of the scope leave the chunks of one user. The columns of the
+    chunk then decide, the record is only looked at for what its chunks do not repeat.
+
+    Args:
+        t: The tables.
+        query: Its filter, its terms (at least one) and its pool.
+    """
+    where = chunk_where(t, query.filter)
+    scores: list[str] = []
+    found: list[str] = []
+    for label, words in enumerate(expressions(query.terms, scope_words(query.filter)), start=1):
+        found.append(f"CONTAINS(c.tokens, {where.bind(f'words{label}', words)}, {label}) > 0")
+        scores.append(f"SCORE({label})")
+    if len(scores) > 1:
+        scores = [f"COALESCE({score}, 0)" for score in scores]
+    where.add(f"({' OR '.join(found)})")
+    return Statement(
+        name="lexical.pool",
+        text=_grouped(t, " + ".join(scores), where, query.pool),
+        kind=StatementKind.QUERY,
+        binds=where.binds,
+    )
+
+
+def pool_by_scan(t: Tables, query: CandidateQuery) -> Statement:
+    """Choose the records whose chunks hold most of the words; without a text index.
+
+    Plan: the index of the scope on chunk; the words of each of its chunks are looked through.
+    """
+    where = chunk_where(t, query.filter)
+    held = " + ".join(
+        f"CASE WHEN INSTR(c.tokens, {name}) > 0 THEN 1 ELSE 0 END"
+        for name in _bound(where, [needle(term) for term in query.terms])
+    )
+    return Statement(
+        name="lexical.pool_scan",
+        text=_grouped(t, held, where, query.pool),
+        kind=StatementKind.QUERY,
+        binds=where.binds,
+    )
+
+
+def _grouped(t: Tables, worth: str, where: Where, most: int) -> str:
+    """Return the query of the best records by what their best chunk is worth."""
+    return (
+        f"SELECT x.record_seq FROM (SELECT c.record_seq, {worth} AS worth "
+        f"FROM {t.chunk} c WHERE {where.sql}) x WHERE x.worth > 0 GROUP BY x.record_seq "
+        f"ORDER BY MAX(x.worth) DESC, x.record_seq "
+        f"FETCH FIRST {where.bind('pool', most)} ROWS ONLY"
+    )
+
+
+def expressions(terms: Sequence[QueryTerm], scope: Sequence[str]) -> list[str]:
+    """Return expressions of Oracle Text that together find any of the terms within a scope.
+
+    A chunk of the scope has the score of its words: a word of the scope is worth 100, and AND
+    takes the least.
+    """
+    within = " OR ".join(f"DEFINESCORE({word}, DISCRETE)" for word in scope)
+    room = MAX_QUERY_BYTES - len(within) - len("() AND ()")
+    parts: list[list[str]] = [[]]
+    length = 0
+    for item in map(pattern, terms):
+        if parts[-1] and length + len(item) + len(" ACCUM ") > room:
+            parts.append([])
+            length = 0
+        parts[-1].append(item)
+        length += len(item) + len(" ACCUM ")
+    found = [f"({' ACCUM '.join(part)})" for part in parts]
+    return [f"{item} AND ({within})" for item in found] if within else found
+
+
+def scope_words(record_filter: RecordFilter) -> list[str]:
+    """Return words of which every chunk of a filter's scope holds one; empty if there are none.
+
+    The narrowest dimension alone: the columns of the chunk decide in any case.
+    """
+    scope = record_filter.scope
+    if scope.thread.exact and scope.thread.value is not None:
+        tokens = [thread_token(scope.thread.value)]
+    elif scope.user.exact and record_filter.record_types is not None:
+        tokens = [user_type_token(scope.user.value, name) for name in record_filter.record_types]
+    elif scope.user.exact:
+        tokens = [user_token(scope.user.value)]
+    elif scope.agent.exact:
+        tokens = [agent_token(scope.agent.value)]
+    else:
+        tokens = []
+    return [encode_scope_token(token) for token in tokens]
+
+
+def _bound(where: Where, needles: Sequence[str]) -> list[str]:
+    """Bind words to look for, their number filled up to a power of two."""
+    size = 1 << (len(needles) - 1).bit_length()
+    filled = [*needles, *itertools.repeat(_NEVER, size - len(needles))]
+    return [where.bind(f"word{place}", item) for place, item in enumerate(filled)]
+
+
+def fields(t: Tables, seqs: Sequence[int]) -> Statement:
+    """Read the fields of every chunk of records.
+
+    Plan: the unique key of chunk on record_seq and position.
+    """
+    where = Where("")
+    add_list(where, "c.record_seq", "seq", seqs)
+    return Statement(
+        name="lexical.fields",
+        text=f"SELECT c.record_seq, c.fields FROM {t.chunk} c WHERE {where.sql} "
+        f"ORDER BY c.record_seq, c.position",
+        kind=StatementKind.QUERY,
+        binds=where.binds,
+    )

@@ -102,16 +102,16 @@ def index_fields(source: IndexSource, memo: TokenMemo | None = None) -> tuple[Ch
     """
     tokens = TokenMemo() if memo is None else memo
     chunks = chunk_text(source.content, target_chars=CHUNK_CHARS, overlap_sentences=0)
-    date = tokens[_date_text(source.event_time)] if source.event_time is not None else ""
-    metadata = tokens["\n".join(string_leaves(source.metadata))] if source.metadata else ""
+    date = date_tokens(source.event_time, tokens)
+    metadata = metadata_tokens(source.metadata, tokens)
     actor = tokens[source.actor] if source.actor else ""
-    tags = tokens["\n".join(source.tags)] if source.tags else ""
-    around = (source.previous or "", *chunks, source.following or "")
+    tags = tag_tokens(source.tags, tokens)
+    around = (source.previous, *chunks, source.following)
     return tuple(
         ChunkFields(
             content=tokens[chunk],
-            previous=tokens[around[index][-NEIGHBOUR_CHARS:]],
-            following=tokens[around[index + 2][:NEIGHBOUR_CHARS]],
+            previous=previous_tokens(around[index], tokens),
+            following=following_tokens(around[index + 2], tokens),
             date=date,
             metadata=metadata,
             actor=actor,
@@ -119,6 +119,35 @@ def index_fields(source: IndexSource, memo: TokenMemo | None = None) -> tuple[Ch
         )
         for index, chunk in enumerate(chunks)
     )
+
+
+def previous_tokens(text: str | None, memo: TokenMemo | None = None) -> str:
+    """Return what a chunk is indexed with of the text before it: tokens of that text's end."""
+    return _tokens_of(text[-NEIGHBOUR_CHARS:], memo) if text else ""
+
+
+def following_tokens(text: str | None, memo: TokenMemo | None = None) -> str:
+    """Return what a chunk is indexed with of the text after it: tokens of that text's start."""
+    return _tokens_of(text[:NEIGHBOUR_CHARS], memo) if text else ""
+
+
+def date_tokens(event_time: datetime | None, memo: TokenMemo | None = None) -> str:
+    """Return the tokens of a time, if there is one."""
+    return "" if event_time is None else _tokens_of(_date_text(event_time), memo)
+
+
+def metadata_tokens(metadata: Mapping[str, Any] | None, memo: TokenMemo | None = None) -> str:
+    """Return the tokens of every text in metadata."""
+    return _tokens_of("\n".join(string_leaves(metadata)), memo) if metadata else ""
+
+
+def tag_tokens(tags: Sequence[str], memo: TokenMemo | None = None) -> str:
+    """Return the tokens of tags."""
+    return _tokens_of("\n".join(tags), memo) if tags else ""
+
+
+def _tokens_of(text: str, memo: TokenMemo | None) -> str:
+    return (TokenMemo() if memo is None else memo)[text]
 
 
 def scope_tokens(

@@ -39,7 +39,7 @@ async def test_both_ways_to_delete_from_the_text_index_leave_it_sound_and_withou
 async def test_the_vector_caches_of_other_handles_follow_a_large_delete(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agentmemory.stores.sqlite.indexing._CHANGES_KEPT", 16)
+    monkeypatch.setattr("agentmemory.stores.sqlite.vector_rows._CHANGES_KEPT", 16)
     path = tmp_path / "memory.db"
     async with (
         AsyncAgentMemory(path, embedder=HashEmbedder(), search_strategy="vector") as memory,

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from agentmemory.requests import Deletion, RecordFilter
 from agentmemory.scope import ScopeFilter
-from agentmemory.stores.sqlite.indexing import note_changes, put_vectors, reindex
+from agentmemory.stores.sqlite.indexing import renew_edges
 from agentmemory.stores.sqlite.links import mark_orphans, settle
 from agentmemory.stores.sqlite.query import fetch_all, fetch_value
 from agentmemory.stores.sqlite.rows import LIFECYCLE_SQL, dump_json
+from agentmemory.stores.sqlite.vector_rows import drop_vectors, note_changes, put_vectors
 from agentmemory.stores.sqlite.where import Where, add_dimension, record_where
 
 if TYPE_CHECKING:
@@ -267,19 +268,10 @@ def _remove(
         f"DELETE FROM {t.thread} WHERE id IN (SELECT value FROM json_each(?))", listed
     )
     settle(connection, t, freed, now)
-    note_changes(
-        connection,
-        t,
-        f"SELECT record_seq FROM {t.vector} WHERE record_seq IN (SELECT value FROM json_each(?))",
-        (dump_json(after),),
-    )
-    connection.execute(
-        f"DELETE FROM {t.vector} WHERE record_seq IN (SELECT value FROM json_each(?))",
-        (dump_json(after),),
-    )
-    touched = {*before, *after}
-    reindex(connection, t, touched)
-    counts["reindexed"] = len(touched)
+    drop_vectors(connection, t, after)
+    renew_edges(connection, t, before, "following")
+    renew_edges(connection, t, after, "previous")
+    counts["reindexed"] = len({*before, *after})
     connection.execute("DELETE FROM temp.gone")
     renewed = vectors or {}
     if renewed:

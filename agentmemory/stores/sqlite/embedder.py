@@ -15,10 +15,10 @@ import orjson
 from agentmemory.errors import EmbedderMismatchError
 from agentmemory.protocols import EmbedderFingerprint
 from agentmemory.stores.sqlite.engine import SqliteEngine
-from agentmemory.stores.sqlite.indexing import drop_vectors
 from agentmemory.stores.sqlite.query import fetch_value
 from agentmemory.stores.sqlite.rows import dump_json
 from agentmemory.stores.sqlite.schema import Tables
+from agentmemory.stores.sqlite.vector_rows import drop_vectors
 
 if TYPE_CHECKING:
     import apsw

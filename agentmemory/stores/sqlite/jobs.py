@@ -20,6 +20,7 @@ from agentmemory.records import RecordRelation, Tier, new_id
 from agentmemory.requests import Deletion, Job, JobOutcome, JobState, RecordFilter
 from agentmemory.scope import ScopeFilter
 from agentmemory.stores.sqlite.deletes import retire_derived
+from agentmemory.stores.sqlite.indexing import Row
 from agentmemory.stores.sqlite.links import insert_link
 from agentmemory.stores.sqlite.query import fetch_all, fetch_value
 from agentmemory.stores.sqlite.rows import dump_json, from_micros, to_micros
@@ -107,10 +108,14 @@ def complete(
     job_id: str,
     outcome: JobOutcome,
     *,
+    rows: Sequence[Sequence[Row]],
     owner: str,
     now: datetime,
 ) -> Deletion:
-    """Store what a job brought and take the job away; return what it retired."""
+    """Store what a job brought and take the job away; return what it retired.
+
+    `rows` are the index rows of its records, as `draft_rows` made them.
+    """
     thread_id = fetch_value(connection, f"SELECT thread_id FROM {t.job} WHERE id = ?", (job_id,))
     connection.execute(
         f"DELETE FROM {t.job} WHERE id = ? AND lease_owner = ? AND state = 'leased'",
@@ -125,6 +130,7 @@ def complete(
         connection,
         t,
         outcome.records,
+        rows=rows,
         vectors=outcome.vectors,
         tail=None,
         jobs=outcome.jobs,

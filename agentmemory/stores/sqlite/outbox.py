@@ -17,6 +17,7 @@ from agentmemory.requests import (
     StoredSummary,
 )
 from agentmemory.stores.sqlite import jobs, summaries
+from agentmemory.stores.sqlite.analysis import analysed_records
 from agentmemory.stores.sqlite.embedder import TiedToEmbedder
 
 
@@ -55,9 +56,10 @@ class SqliteOutbox(TiedToEmbedder):
         self, job_id: str, outcome: JobOutcome, *, owner: str, now: datetime
     ) -> Deletion:
         """Store what a job brought and take the job away, all or nothing."""
+        rows = await analysed_records(outcome.records)
         return await self._write_vectors(
             outcome.vectors,
-            lambda c: jobs.complete(c, self._t, job_id, outcome, owner=owner, now=now),
+            lambda c: jobs.complete(c, self._t, job_id, outcome, rows=rows, owner=owner, now=now),
         )
 
     async def give_job_back(

@@ -53,11 +53,12 @@ from agentmemory.requests import (
 from agentmemory.scope import ScopeFilter
 from agentmemory.stores.index_fields import index_fingerprint
 from agentmemory.stores.sqlite import deletes, erasure, writes
+from agentmemory.stores.sqlite.analysis import analysed_changes, analysed_records
 from agentmemory.stores.sqlite.connection import MEMORY
 from agentmemory.stores.sqlite.engine import SqliteEngine
 from agentmemory.stores.sqlite.expansion import expand
 from agentmemory.stores.sqlite.images import read_images
-from agentmemory.stores.sqlite.indexing import neighbour, put_vectors, reindex
+from agentmemory.stores.sqlite.indexing import neighbour, reindex
 from agentmemory.stores.sqlite.layers import SqliteLayers
 from agentmemory.stores.sqlite.links import (
     change_link,
@@ -79,6 +80,7 @@ from agentmemory.stores.sqlite.schema import (
     prepare,
 )
 from agentmemory.stores.sqlite.search import fetch_records, find_candidates, list_actors
+from agentmemory.stores.sqlite.vector_rows import put_vectors
 from agentmemory.stores.sqlite.vectors import VectorIndex, read_vectors
 from agentmemory.stores.sqlite.where import record_where
 
@@ -284,12 +286,14 @@ class SqliteStore(SqliteLayers, SqliteOutbox):
     ) -> tuple[ScopedRecord, ...]:
         """Store new records, their index rows and jobs; all or nothing."""
         now = max((record.created_at for record in records), default=datetime.now(UTC))
+        rows = await analysed_records(records)
         return await self._write_vectors(
             vectors,
             lambda c: writes.insert_records(
                 c,
                 self._t,
                 records,
+                rows=rows,
                 vectors=vectors,
                 tail=tail,
                 jobs=jobs,
@@ -376,6 +380,7 @@ class SqliteStore(SqliteLayers, SqliteOutbox):
         image: ImageContent | None = None,
     ) -> ScopedRecord:
         """Change what `changes` names of one record."""
+        index = await analysed_changes(changes)
         return await self._write_vectors(
             vectors,
             lambda c: writes.change_record(
@@ -383,6 +388,7 @@ class SqliteStore(SqliteLayers, SqliteOutbox):
                 self._t,
                 record_filter,
                 changes,
+                index=index,
                 now=now,
                 expects=expects,
                 vectors=vectors,

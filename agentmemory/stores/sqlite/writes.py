@@ -28,12 +28,16 @@ from agentmemory.requests import (
     ThreadTail,
 )
 from agentmemory.scope import NOT_SET_MARKER, ScopeFilter
+from agentmemory.stores.index_fields import scope_tokens
 from agentmemory.stores.sqlite.images import put_image
 from agentmemory.stores.sqlite.indexing import (
-    drop_vectors,
+    IndexChange,
+    Row,
+    change_index,
+    index_new,
+    join_neighbours,
     neighbour,
-    put_vectors,
-    reindex,
+    thread_tail,
 )
 from agentmemory.stores.sqlite.links import dependants, insert_link, tell_dependants
 from agentmemory.stores.sqlite.query import fetch_one
@@ -47,6 +51,7 @@ from agentmemory.stores.sqlite.rows import (
     thread_from_row,
     to_micros,
 )
+from agentmemory.stores.sqlite.vector_rows import drop_vectors, put_vectors
 from agentmemory.stores.sqlite.where import record_where
 
 if TYPE_CHECKING:
@@ -56,7 +61,7 @@ if TYPE_CHECKING:
     from agentmemory.stores.sqlite.schema import Tables
 
 _TIME_FIELDS = frozenset({"event_time", "valid_from", "valid_to", "expires_at"})
-_INDEXED_FIELDS = frozenset({"content", "metadata", "event_time", "layer", "tags"})
+_ROWS_PER_STATEMENT = 50
 
 
 def insert_thread(connection: apsw.Connection, t: Tables, thread: ThreadRecord) -> ThreadRecord:
@@ -123,6 +128,7 @@ def insert_records(
     t: Tables,
     records: Sequence[ScopedRecord],
     *,
+    rows: Sequence[Sequence[Row]],
     vectors: Mapping[str, FloatVector] | None,
     tail: ThreadTail | None,
     jobs: Sequence[JobDraft],
@@ -131,29 +137,37 @@ def insert_records(
     now: datetime,
     images: Mapping[str, ImageContent] | None = None,
 ) -> tuple[ScopedRecord, ...]:
-    """Store new records with their index rows and jobs."""
+    """Store new records with their index rows and jobs.
+
+    Args:
+        connection: In a write transaction.
+        t: The store's tables.
+        records: What to store; messages at the end of their threads.
+        rows: The index rows of each record, as `draft_rows` made them.
+        vectors: Vectors by record id.
+        tail: What has to be the last message of the thread still.
+        jobs: Work to enqueue.
+        links: Links to store when the records are there.
+        link_filter: What the ends of links have to pass; None: anything.
+        now: The time of the change.
+        images: Files of images by record id.
+    """
     if tail is not None:
         _check_tail(connection, t, tail)
     _check_new(connection, t, records)
-    marks = ", ".join("?" * len(INSERT_COLUMNS))
-    insert = f"INSERT INTO {t.record} ({', '.join(INSERT_COLUMNS)}) VALUES ({marks})"
-    touched: set[int] = set()
-    seqs = []
-    before: dict[str, int | None] = {}
-    for record in records:
-        if record.record_type == "message" and record.thread_id not in before:
-            thread_id = record.thread_id
-            if thread_id is not None:
-                before[thread_id] = neighbour(connection, t, thread_id, 2**62, -1)
-        connection.execute(insert, record_values(record))
-        seq = connection.last_insert_rowid()
-        seqs.append(seq)
-        touched.add(seq)
-        _insert_sources(connection, t, seq, record.sources)
+    threads = {record.thread_id for record in records if record.record_type == "message"}
+    tails = {
+        thread_id: found
+        for thread_id in sorted(name for name in threads if name is not None)
+        if (found := thread_tail(connection, t, thread_id)) is not None
+    }
+    seqs = _insert_rows(connection, t, records)
+    for record, seq in zip(records, seqs, strict=True):
+        if record.sources:
+            _insert_sources(connection, t, seq, record.sources)
         if images and record.id in images:
             put_image(connection, t, seq, images[record.id])
-    touched.update(seq for seq in before.values() if seq is not None)
-    reindex(connection, t, touched, fresh=frozenset(seqs))
+    index_new(connection, t, records, seqs, rows, tails)
     if vectors:
         put_vectors(connection, t, vectors)
     insert_jobs(connection, t, jobs, now)
@@ -161,6 +175,25 @@ def insert_records(
     for link in links:
         insert_link(connection, t, link, link_filter or everywhere, now)
     return _by_seq(connection, t, seqs)
+
+
+def _insert_rows(
+    connection: apsw.Connection, t: Tables, records: Sequence[ScopedRecord]
+) -> list[int]:
+    """Insert records with few statements and return their seqs."""
+    row = f"({', '.join('?' * len(INSERT_COLUMNS))})"
+    seqs: list[int] = []
+    for start in range(0, len(records), _ROWS_PER_STATEMENT):
+        batch = records[start : start + _ROWS_PER_STATEMENT]
+        connection.execute(
+            f"INSERT INTO {t.record} ({', '.join(INSERT_COLUMNS)}) "
+            f"VALUES {', '.join([row] * len(batch))}",
+            [value for record in batch for value in record_values(record)],
+        )
+        # Numbers that are given by AUTOINCREMENT to the rows of one statement follow one another.
+        last = connection.last_insert_rowid()
+        seqs.extend(range(last - len(batch) + 1, last + 1))
+    return seqs
 
 
 def insert_jobs(
@@ -230,11 +263,11 @@ def _check_profiles(
 def _insert_sources(
     connection: apsw.Connection, t: Tables, seq: int, sources: Sequence[str]
 ) -> None:
-    for position, message_id in enumerate(sources):
-        connection.execute(
-            f"INSERT INTO {t.source} (record_seq, position, message_id) VALUES (?, ?, ?)",
-            (seq, position, message_id),
-        )
+    connection.execute(
+        f"INSERT INTO {t.source} (record_seq, position, message_id) "
+        f"SELECT ?, key, value FROM json_each(?)",
+        (seq, dump_json(sources)),
+    )
 
 
 def _by_seq(
@@ -254,13 +287,17 @@ def change_record(
     record_filter: RecordFilter,
     changes: RecordChanges,
     *,
+    index: IndexChange,
     now: datetime,
     expects: Sequence[Expectation],
     vectors: Mapping[str, FloatVector] | None,
     jobs: Sequence[JobDraft],
     image: ImageContent | None,
 ) -> ScopedRecord:
-    """Change what is named of one record, and rewrite what depends on it."""
+    """Change what is named of one record, and rewrite what depends on it.
+
+    `index` is what `draft_change` made of `changes`.
+    """
     check_expectations(connection, t, expects)
     seq, record_type, thread_id = _find_one(connection, t, record_filter)
     given = {
@@ -292,26 +329,35 @@ def change_record(
         _tell_of_change(connection, t, seq)
     if image is not None:
         put_image(connection, t, seq, image)
-    if _INDEXED_FIELDS & given.keys():
-        touched = {seq}
-        if "content" in given:
-            stale = [seq]
-            if record_type == "message":
-                previous = neighbour(connection, t, thread_id, seq, -1)
-                following = neighbour(connection, t, thread_id, seq, 1)
-                touched.update(place for place in (previous, following) if place is not None)
-                if following is not None:
-                    stale.append(following)
-                connection.execute(
-                    f"DELETE FROM {t.summary} WHERE thread_id = ? AND covers_seq >= ?",
-                    (thread_id, seq),
-                )
-            drop_vectors(connection, t, stale)
-        reindex(connection, t, touched)
+    scope = _scope_of(connection, t, seq) if "layer" in given else None
+    change_index(connection, t, seq, index, scope=scope)
+    if "content" in given:
+        stale = [seq]
+        if record_type == "message":
+            before = neighbour(connection, t, thread_id, seq, -1)
+            after = neighbour(connection, t, thread_id, seq, 1)
+            join_neighbours(connection, t, index, before=before, after=after)
+            if after is not None:
+                stale.append(after)
+            connection.execute(
+                f"DELETE FROM {t.summary} WHERE thread_id = ? AND covers_seq >= ?",
+                (thread_id, seq),
+            )
+        drop_vectors(connection, t, stale)
     if vectors:
         put_vectors(connection, t, vectors)
     insert_jobs(connection, t, jobs, now)
     return _by_seq(connection, t, (seq,))[0]
+
+
+def _scope_of(connection: apsw.Connection, t: Tables, seq: int) -> str:
+    row = fetch_one(
+        connection,
+        f"SELECT user_id, agent_id, thread_id, record_type, layer FROM {t.record} WHERE seq = ?",
+        (seq,),
+    )
+    assert row is not None  # noqa: S101 - found above, in the same transaction
+    return scope_tokens(*row)
 
 
 def _tell_of_change(connection: apsw.Connection, t: Tables, seq: int) -> None:

@@ -1,0 +1,44 @@
+"""For every statement there is a note which index it is meant to use, and why."""
+
+from __future__ import annotations
+
+import re
+
+from agentmemory.stores.oracle import ddl
+from agentmemory.stores.oracle.plan_notes import PLAN_NOTES
+from agentmemory.stores.oracle.schema import Tables
+from agentmemory.stores.oracle.statement import StatementKind
+from tests.support.oracle_statements import all_statements
+
+INDEXES = {*ddl.indexes(), *ddl.unique_indexes(), "chunk_text", "chunk_vector"}
+TABLES = set(ddl.columns(Tables("DEFAULT")))
+
+
+def test_every_statement_that_touches_rows_has_a_note():
+    names = {
+        statement.name
+        for statement in all_statements()
+        if statement.kind is not StatementKind.BLOCK
+    }
+    assert names - set(PLAN_NOTES) == set()
+
+
+def test_no_note_is_of_a_statement_that_is_gone():
+    names = {statement.name for statement in all_statements()}
+    subjects = {name.partition(".")[0] for name in names}
+    notes = {name for name in PLAN_NOTES if name.partition(".")[0] in subjects}
+    assert notes - names == set()
+
+
+def test_notes_name_an_index_that_exists_or_say_why_none():
+    for name, note in PLAN_NOTES.items():
+        named = set(re.findall(r"\b[a-z]+_[a-z_]+\b", note)) & INDEXES
+        says_none = re.search(r"^none|primary key|unique key|full scan|no index", note)
+        assert named or says_none, f"{name}: {note!r} names no index"
+
+
+def test_notes_name_no_index_that_does_not_exist():
+    columns = {line.split()[0] for body in ddl.columns(Tables("DEFAULT")).values() for line in body}
+    for name, note in PLAN_NOTES.items():
+        for word in re.findall(r"\b(?:{})_[a-z_]+\b".format("|".join(sorted(TABLES))), note):
+            assert word in INDEXES | columns, f"{name}: there is no index {word}"

@@ -33,6 +33,7 @@ REMEMBERED_S: Final = 60.0
 """Seconds that counts of a large store are good for."""
 
 _MOST_REMEMBERED: Final = 50_000
+_ACCUM: Final = " ACCUM "
 _NEVER: Final = "  "
 """What no chunk's words hold, to fill up lists of words."""
 
@@ -168,28 +169,14 @@ def frequencies_by_scan(t: Tables, needles: Sequence[str]) -> Statement:
 def pool(t: Tables, query: CandidateQuery) -> Statement:
     """Choose the records whose chunks Oracle Text ranks best, best first.
 
-    ACCUM ranks chunks that hold more of the words above those that hold fewer. An expression that
-    is too long for one bind becomes several, whose scores are added.
-
     Plan: the text index; the words of the scope leave the chunks of one user. The columns of the
     chunk then decide, the record is only looked at for what its chunks do not repeat.
-
-    Args:
-        t: The tables.
-        query: Its filter, its terms (at least one) and its pool.
     """
     where = chunk_where(t, query.filter)
-    scores: list[str] = []
-    found: list[str] = []
-    for label, words in enumerate(expressions(query.terms, scope_words(query.filter)), start=1):
-        found.append(f"CONTAINS(c.tokens, {where.bind(f'words{label}', words)}, {label}) > 0")
-        scores.append(f"SCORE({label})")
-    if len(scores) > 1:
-        scores = [f"COALESCE({score}, 0)" for score in scores]
-    where.add(f"({' OR '.join(found)})")
+    patterns = [pattern(term) for term in query.terms]
     return Statement(
         name="lexical.pool",
-        text=_grouped(t, " + ".join(scores), where, query.pool),
+        text=ranked(t, where, patterns, scope_words(query.filter), query.pool),
         kind=StatementKind.QUERY,
         binds=where.binds,
     )
@@ -201,16 +188,47 @@ def pool_by_scan(t: Tables, query: CandidateQuery) -> Statement:
     Plan: the index of the scope on chunk; the words of each of its chunks are looked through.
     """
     where = chunk_where(t, query.filter)
-    held = " + ".join(
-        f"CASE WHEN INSTR(c.tokens, {name}) > 0 THEN 1 ELSE 0 END"
-        for name in _bound(where, [needle(term) for term in query.terms])
-    )
     return Statement(
         name="lexical.pool_scan",
-        text=_grouped(t, held, where, query.pool),
+        text=ranked_by_scan(t, where, [needle(term) for term in query.terms], query.pool),
         kind=StatementKind.QUERY,
         binds=where.binds,
     )
+
+
+def ranked(
+    t: Tables, where: Where, patterns: Sequence[str], scope: Sequence[str], most: int
+) -> str:
+    """Return the query of the records whose best chunk Oracle Text ranks best, best first.
+
+    ACCUM ranks chunks that hold more of the patterns above those that hold fewer. An expression
+    that is too long for one bind becomes several, whose scores are added.
+
+    Args:
+        t: The tables.
+        where: Conditions on chunk `c`; what the query binds is added.
+        patterns: What to look for; at least one.
+        scope: Encoded words of which a chunk must hold one; none for any chunk.
+        most: How many records at most.
+    """
+    scores: list[str] = []
+    found: list[str] = []
+    for label, words in enumerate(expressions(patterns, scope), start=1):
+        found.append(f"CONTAINS(c.tokens, {where.bind(f'words{label}', words)}, {label}) > 0")
+        scores.append(f"SCORE({label})")
+    if len(scores) > 1:
+        scores = [f"COALESCE({score}, 0)" for score in scores]
+    where.add(f"({' OR '.join(found)})")
+    return _grouped(t, " + ".join(scores), where, most)
+
+
+def ranked_by_scan(t: Tables, where: Where, needles: Sequence[str], most: int) -> str:
+    """Return the query of the records whose best chunk holds most of some needles."""
+    held = " + ".join(
+        f"CASE WHEN INSTR(c.tokens, {name}) > 0 THEN 1 ELSE 0 END"
+        for name in _bound(where, needles)
+    )
+    return _grouped(t, held, where, most)
 
 
 def _grouped(t: Tables, worth: str, where: Where, most: int) -> str:
@@ -223,8 +241,8 @@ def _grouped(t: Tables, worth: str, where: Where, most: int) -> str:
     )
 
 
-def expressions(terms: Sequence[QueryTerm], scope: Sequence[str]) -> list[str]:
-    """Return expressions of Oracle Text that together find any of the terms within a scope.
+def expressions(patterns: Sequence[str], scope: Sequence[str]) -> list[str]:
+    """Return expressions of Oracle Text that together find any of some patterns within a scope.
 
     A chunk of the scope has the score of its words: a word of the scope is worth 100, and AND
     takes the least.
@@ -233,13 +251,13 @@ def expressions(terms: Sequence[QueryTerm], scope: Sequence[str]) -> list[str]:
     room = MAX_QUERY_BYTES - len(within) - len("() AND ()")
     parts: list[list[str]] = [[]]
     length = 0
-    for item in map(pattern, terms):
-        if parts[-1] and length + len(item) + len(" ACCUM ") > room:
+    for item in patterns:
+        if parts[-1] and length + len(item) + len(_ACCUM) > room:
             parts.append([])
             length = 0
         parts[-1].append(item)
-        length += len(item) + len(" ACCUM ")
-    found = [f"({' ACCUM '.join(part)})" for part in parts]
+        length += len(item) + len(_ACCUM)
+    found = [f"({_ACCUM.join(part)})" for part in parts]
     return [f"{item} AND ({within})" for item in found] if within else found
 
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 PLAN_NOTES: Final[Mapping[str, str]] = {
     "chunk.read_sources": "primary key of record for each listed seq; the turns before and after "
     "by record_thread (thread_id, record_type, seq), one probe each",
+    "chunk.read_around": "record_thread (thread_id, record_type, seq), three probes and two for "
+    "each message; primary key of record",
     "chunk.last_messages": "record_thread (thread_id, record_type, seq), its last entry for each "
     "listed thread, found by the index alone",
     "chunk.insert": "unique key of record (id) for the seq; maintains the indexes of chunk",
@@ -117,6 +119,20 @@ def read_sources(t: Tables, seqs: Iterable[int]) -> Statement:
     )
 
 
+def read_around(t: Tables, thread_id: str, seq: int) -> Statement:
+    """Read what a message and the ones before and after it in its thread are indexed by."""
+    turns = f"FROM {t.record} m WHERE m.thread_id = :thread_id AND m.record_type = 'message'"
+    return Statement(
+        name="chunk.read_around",
+        text=f"SELECT {_select(t)} FROM {t.record} r WHERE r.seq IN ("
+        f"SELECT MAX(m.seq) {turns} AND m.seq < :seq UNION ALL "
+        f"SELECT MIN(m.seq) {turns} AND m.seq >= :seq UNION ALL "
+        f"SELECT MIN(m.seq) {turns} AND m.seq > :seq) ORDER BY r.seq",
+        kind=StatementKind.QUERY,
+        binds={"thread_id": thread_id, "seq": seq},
+    )
+
+
 def last_messages(t: Tables, thread_ids: Iterable[str]) -> Statement:
     """Read what the last message of each thread is indexed by, then its revision."""
     condition, binds = listed("m.thread_id", "thread", thread_ids)
@@ -131,7 +147,7 @@ def last_messages(t: Tables, thread_ids: Iterable[str]) -> Statement:
 
 
 @dataclass(frozen=True, slots=True)
-class _Chunk:
+class Chunk:
     """One chunk of a record: where it stands, and the values of its text columns."""
 
     source: Indexed
@@ -139,7 +155,8 @@ class _Chunk:
     values: Mapping[str, Any]
 
 
-def _chunks(source: Indexed, memo: TokenMemo) -> list[_Chunk]:
+def chunks_of(source: Indexed, memo: TokenMemo) -> list[Chunk]:
+    """Return the chunks of a record; at least one."""
     scope = scope_tokens(
         source.user_id, source.agent_id, source.thread_id, source.record_type, source.layer
     )
@@ -163,12 +180,12 @@ def _chunks(source: Indexed, memo: TokenMemo) -> list[_Chunk]:
             "fields": texts,
             "token_count": token_count(texts),
         }
-        chunks.append(_Chunk(source, position, values))
+        chunks.append(Chunk(source, position, values))
     return chunks
 
 
 def index_new(
-    t: Tables, sources: Iterable[Indexed], vectors: Mapping[str, FloatVector]
+    t: Tables, sources: Iterable[Indexed], vectors: Mapping[str, FloatVector], memo: TokenMemo
 ) -> list[Statement]:
     """Return the statements that index records that have no chunk yet.
 
@@ -176,17 +193,16 @@ def index_new(
         t: The store's tables.
         sources: The records; they need no seq, for chunks find them by id.
         vectors: Unit vectors by record id.
+        memo: Tokens that are known already.
     """
-    memo = TokenMemo()
-    chunks = [chunk for source in sources for chunk in _chunks(source, memo)]
+    chunks = [chunk for source in sources for chunk in chunks_of(source, memo)]
     return [insert_chunks(t, chunks, vectors)] if chunks else []
 
 
-def index_anew(t: Tables, sources: Iterable[Indexed]) -> list[Statement]:
+def index_anew(t: Tables, sources: Iterable[Indexed], memo: TokenMemo) -> list[Statement]:
     """Return the statements that rewrite the chunks of records and keep their vectors."""
-    memo = TokenMemo()
     listed_sources = list(sources)
-    chunks = [chunk for source in listed_sources for chunk in _chunks(source, memo)]
+    chunks = [chunk for source in listed_sources for chunk in chunks_of(source, memo)]
     if not chunks:
         return []
     statements = [
@@ -207,7 +223,7 @@ _CHUNK_TYPES: Final[Mapping[str, BindType]] = {
 
 
 def insert_chunks(
-    t: Tables, chunks: Sequence[_Chunk], vectors: Mapping[str, FloatVector]
+    t: Tables, chunks: Sequence[Chunk], vectors: Mapping[str, FloatVector]
 ) -> Statement:
     """Insert chunks, the first one of each record with the vector there is for it."""
     columns = ("position", "tokens", "fields", "token_count", "embedding", *FILTER_COLUMNS)
@@ -231,7 +247,7 @@ def insert_chunks(
     )
 
 
-def rewrite_chunks(t: Tables, chunks: Sequence[_Chunk]) -> Statement:
+def rewrite_chunks(t: Tables, chunks: Sequence[Chunk]) -> Statement:
     """Write new text into the first chunk of records; its vector stays."""
     return Statement(
         name="chunk.rewrite",

@@ -1,0 +1,422 @@
+"""New threads and records on an Oracle store: the statements, and the transaction they make up.
+
+Whoever writes messages of a thread, or what rests on them, locks the thread's row first, so that
+messages are numbered in the order of their transactions and see each other as neighbours. Locks
+are taken in one order everywhere: threads, jobs, records. Records are inserted in one round trip
+with all that belongs to them, which finds them by id. May import rows, records, indexing, images.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from agentmemory.errors import ConflictError, NotFoundError, StaleReadError
+from agentmemory.records import ImageContent, ScopedRecord, ThreadRecord
+from agentmemory.requests import Expectation, JobDraft, ThreadTail
+from agentmemory.stores.index_fields import TokenMemo
+from agentmemory.stores.oracle.images import put_images
+from agentmemory.stores.oracle.indexing import (
+    Indexed,
+    chunks_of,
+    from_record,
+    from_row,
+    index_anew,
+    index_new,
+    last_messages,
+    put_vectors,
+)
+from agentmemory.stores.oracle.lists import listed
+from agentmemory.stores.oracle.records import select_records
+from agentmemory.stores.oracle.rows import (
+    BIND_TYPES,
+    INSERT_COLUMNS,
+    THREAD_COLUMNS,
+    record_binds,
+    thread_binds,
+)
+from agentmemory.stores.oracle.schema import Tables
+from agentmemory.stores.oracle.statement import BindType, Statement, StatementKind
+from agentmemory.stores.oracle.trips import Rows, Trip
+
+if TYPE_CHECKING:
+    from agentmemory.requests import FloatVector
+
+PLAN_NOTES: Final[Mapping[str, str]] = {
+    "thread.insert": "none: one row",
+    "thread.lock": "unique key of thread (id), once for each listed id",
+    "record.expect": "unique key of record (id), once for each listed id",
+    "record.taken": "unique key of record (id) alone, once for each listed id",
+    "record.user_profiles": "record_user_profile, an index of profiles only",
+    "record.agent_profiles": "record_agent_profile, an index of profiles only",
+    "record.insert": "none: maintains the indexes of record",
+    "record.written": "unique key of record (id), once for each listed id",
+    "source.insert": "unique key of record (id) for the seq",
+    "job.taken": "unique key of job (id) alone, once for each listed id",
+    "job.insert": "none: maintains the indexes of job",
+}
+"""The index each statement is meant to use, for a store of any size."""
+
+
+def insert_thread(t: Tables, thread: ThreadRecord) -> Statement:
+    """Store a thread."""
+    values = thread_binds(thread)
+    return Statement(
+        name="thread.insert",
+        text=f"INSERT INTO {t.thread} ({', '.join(values)}) "
+        f"VALUES ({', '.join(f':{name}' for name in values)})",
+        kind=StatementKind.DML,
+        binds=values,
+        types={name: BIND_TYPES[name] for name in values},
+    )
+
+
+def lock_threads(t: Tables, thread_ids: Iterable[str]) -> Statement:
+    """Lock threads, in the order of their ids, and read `THREAD_COLUMNS` of each."""
+    condition, binds = listed("th.id", "id", thread_ids)
+    columns = ", ".join(f"th.{name}" for name in THREAD_COLUMNS)
+    return Statement(
+        name="thread.lock",
+        text=f"SELECT {columns} FROM {t.thread} th WHERE {condition} ORDER BY th.id FOR UPDATE",
+        kind=StatementKind.QUERY,
+        binds=binds,
+    )
+
+
+def lock_expected(t: Tables, expects: Iterable[Expectation]) -> Statement:
+    """Lock the records a writer has seen, and read their revisions."""
+    condition, binds = listed("r.id", "id", (expected.record_id for expected in expects))
+    return Statement(
+        name="record.expect",
+        text=f"SELECT r.id, r.revision FROM {t.record} r WHERE {condition} "
+        f"ORDER BY r.seq FOR UPDATE",
+        kind=StatementKind.QUERY,
+        binds=binds,
+    )
+
+
+def taken_ids(t: Tables, ids: Iterable[str]) -> Statement:
+    """Look which ids of records are taken."""
+    condition, binds = listed("r.id", "id", ids)
+    return Statement(
+        name="record.taken",
+        text=f"SELECT r.id FROM {t.record} r WHERE {condition}",
+        kind=StatementKind.QUERY,
+        binds=binds,
+    )
+
+
+def profiles_of(t: Tables, kind: str, owners: Iterable[str]) -> Statement:
+    """Look which users or agents have a profile.
+
+    Args:
+        t: The store's tables.
+        kind: "user" or "agent".
+        owners: Their ids.
+    """
+    # Word for word what the index is on.
+    column = f"CASE record_type WHEN '{kind}_profile' THEN {kind}_id END"
+    condition, binds = listed(column, "owner", owners)
+    return Statement(
+        name=f"record.{kind}_profiles",
+        text=f"SELECT {kind}_id FROM {t.record} WHERE {condition}",
+        kind=StatementKind.QUERY,
+        binds=binds,
+    )
+
+
+def insert_rows(t: Tables, records: Sequence[ScopedRecord]) -> Statement:
+    """Store records, numbered in this order."""
+    return Statement(
+        name="record.insert",
+        text=f"INSERT INTO {t.record} ({', '.join(INSERT_COLUMNS)}) "
+        f"VALUES ({', '.join(f':{name}' for name in INSERT_COLUMNS)})",
+        kind=StatementKind.MANY,
+        rows=tuple(record_binds(record) for record in records),
+        types={name: BIND_TYPES[name] for name in INSERT_COLUMNS},
+    )
+
+
+def insert_sources(t: Tables, sources: Mapping[str, Sequence[str]]) -> list[Statement]:
+    """Store the ids of the messages that records came from, by the id of the record."""
+    rows = tuple(
+        {"record_id": record_id, "position": position, "message_id": message_id}
+        for record_id, message_ids in sources.items()
+        for position, message_id in enumerate(message_ids)
+    )
+    if not rows:
+        return []
+    return [
+        Statement(
+            name="source.insert",
+            text=f"INSERT INTO {t.source} (record_seq, position, message_id) VALUES ("
+            f"(SELECT r.seq FROM {t.record} r WHERE r.id = :record_id), :position, :message_id)",
+            kind=StatementKind.MANY,
+            rows=rows,
+        )
+    ]
+
+
+def read_written(t: Tables, ids: Iterable[str]) -> Statement:
+    """Read whole records by id, in the order of writing."""
+    condition, binds = listed("r.id", "id", ids)
+    picked = f"SELECT r.seq FROM {t.record} r WHERE {condition}"
+    return select_records(t, "record.written", picked, binds)
+
+
+def taken_jobs(t: Tables, ids: Iterable[str]) -> Statement:
+    """Look which ids of jobs are taken."""
+    condition, binds = listed("j.id", "id", ids)
+    return Statement(
+        name="job.taken",
+        text=f"SELECT j.id FROM {t.job} j WHERE {condition}",
+        kind=StatementKind.QUERY,
+        binds=binds,
+    )
+
+
+def insert_jobs(
+    t: Tables, jobs: Sequence[JobDraft], now: datetime, *, state: str = "ready"
+) -> Statement:
+    """Enqueue jobs in this order."""
+    return Statement(
+        name="job.insert",
+        text=f"INSERT INTO {t.job} (id, kind, thread_id, payload, state, attempts, run_after, "
+        f"created_at, updated_at) VALUES (:id, :kind, :thread_id, :payload, :state, 0, :now, "
+        f":now, :now)",
+        kind=StatementKind.MANY,
+        rows=tuple(
+            {
+                "id": job.id,
+                "kind": job.kind,
+                "thread_id": job.thread_id,
+                "payload": dict(job.payload),
+                "state": state,
+                "now": now,
+            }
+            for job in jobs
+        ),
+        types={
+            "thread_id": BindType.STRING,
+            "payload": BindType.JSON,
+            "now": BindType.TIMESTAMP,
+        },
+    )
+
+
+def check_expectations(expects: Iterable[Expectation], rows: Rows) -> None:
+    """Raise `StaleReadError` unless every record is as its reader saw it.
+
+    Args:
+        expects: What was seen.
+        rows: What `lock_expected` brought.
+    """
+    revisions: dict[str, int] = dict(rows)
+    for expected in expects:
+        if revisions.get(expected.record_id) != expected.revision:
+            msg = f"record {expected.record_id!r} was changed meanwhile"
+            raise StaleReadError(msg)
+
+
+def no_thread(thread_id: str) -> str:
+    """Say that a thread is not there."""
+    return f"there is no thread {thread_id!r}"
+
+
+class NewJobs:
+    """Jobs to be enqueued; one whose id is there already stays as it is."""
+
+    def __init__(self, t: Tables, jobs: Iterable[JobDraft]) -> None:
+        self._t = t
+        self._jobs: dict[str, JobDraft] = {}
+        for job in jobs:
+            self._jobs.setdefault(job.id, job)
+        self._taken: Rows = []
+
+    def ask(self, trip: Trip) -> None:
+        """Let the first trip find out which are there."""
+        if self._jobs:
+            self._taken = trip.add(taken_jobs(self._t, self._jobs))
+
+    def write(self, trip: Trip, now: datetime) -> None:
+        """Let a later trip store the others, in the order they were given."""
+        there = {row[0] for row in self._taken}
+        new = [job for job in self._jobs.values() if job.id not in there]
+        if new:
+            trip.add(insert_jobs(self._t, new, now))
+
+
+class NewRecords:
+    """Records to be stored with their index rows, sources, files, vectors and jobs.
+
+    Use: `ask` on the first trip of a transaction, `check` after it, `write` on a later one.
+
+    Args:
+        t: The store's tables.
+        records: Complete but for `seq`.
+        vectors: Unit vectors by record id.
+        tail: What the writer saw as the last message of a thread.
+        jobs: Background work to store with them.
+        images: The files of image records by record id.
+        memo: Tokens that are known already.
+    """
+
+    def __init__(
+        self,
+        t: Tables,
+        records: Sequence[ScopedRecord],
+        *,
+        vectors: Mapping[str, FloatVector] | None = None,
+        tail: ThreadTail | None = None,
+        jobs: Sequence[JobDraft] = (),
+        images: Mapping[str, ImageContent] | None = None,
+        memo: TokenMemo | None = None,
+    ) -> None:
+        self._t = t
+        self._records = records
+        self._vectors = vectors or {}
+        self._tail = tail
+        self._jobs = NewJobs(t, jobs)
+        self._images = {
+            record.id: images[record.id] for record in records if images and record.id in images
+        }
+        self._memo = TokenMemo() if memo is None else memo
+        self._threads: Rows = []
+        self._taken: Rows = []
+        self._profiles: dict[str, Rows] = {}
+        self._last: Rows = []
+
+    def ask(self, trip: Trip) -> None:
+        """Lock the threads, and read what the records are checked against and indexed with."""
+        t = self._t
+        threads = {record.thread_id for record in self._records} - {None}
+        talks = {
+            record.thread_id for record in self._records if record.record_type == "message"
+        } - {None}
+        if self._tail is not None:
+            threads.add(self._tail.thread_id)
+            talks.add(self._tail.thread_id)
+        if threads:
+            self._threads = trip.add(lock_threads(t, sorted(filter(None, threads))))
+        if talks:
+            self._last = trip.add(last_messages(t, sorted(filter(None, talks))))
+        if self._records:
+            self._taken = trip.add(taken_ids(t, [record.id for record in self._records]))
+        for kind in ("user", "agent"):
+            owners = [
+                owner
+                for record in self._records
+                if record.record_type == f"{kind}_profile"
+                and (owner := getattr(record, f"{kind}_id")) is not None
+            ]
+            if owners:
+                self._profiles[kind] = trip.add(profiles_of(t, kind, owners))
+        self._jobs.ask(trip)
+
+    def check(self) -> None:
+        """Look at what `ask` brought.
+
+        Raises:
+            StaleReadError: The tail has moved.
+            ConflictError: An id is taken, or a user or agent has a profile already.
+            NotFoundError: A record names a thread that does not exist or is another user's.
+        """
+        self._check_tail()
+        ids = [record.id for record in self._records]
+        doubled = [record_id for record_id, count in Counter(ids).items() if count > 1]
+        if doubled:
+            msg = f"id {doubled[0]!r} stands twice in one call"
+            raise ConflictError(msg)
+        if self._taken:
+            msg = (
+                f"a record with id {self._taken[0][0]!r} exists already; ids are unique in a store"
+            )
+            raise ConflictError(msg)
+        owners = {row[0]: row[1] for row in self._threads}
+        for record in self._records:
+            thread_id = record.thread_id
+            if thread_id is not None and (
+                thread_id not in owners or owners[thread_id] != record.user_id
+            ):
+                # In the words of a thread that is not there, so as not to tell that it is.
+                raise NotFoundError(no_thread(thread_id))
+        self._check_profiles()
+
+    def _check_tail(self) -> None:
+        if self._tail is None:
+            return
+        seen = (self._tail.last_message_id, self._tail.last_revision)
+        for row in self._last:
+            message = from_row(row[:-1])
+            if message.thread_id == self._tail.thread_id:
+                moved = seen != (message.id, row[-1])
+                break
+        else:
+            moved = seen != (None, None)
+        if moved:
+            msg = f"thread {self._tail.thread_id!r} got another last message meanwhile"
+            raise StaleReadError(msg)
+
+    def _check_profiles(self) -> None:
+        for kind, rows in self._profiles.items():
+            if rows:
+                msg = f"{kind} {rows[0][0]!r} has a profile already; change it with `update_{kind}`"
+                raise ConflictError(msg)
+
+    def write(self, trip: Trip, now: datetime) -> Rows:
+        """Let a trip store everything.
+
+        Returns:
+            The list that the stored records arrive in, as rows of `record_from_row`.
+        """
+        t = self._t
+        stored: Rows = []
+        if self._records:
+            new, old = self._indexed()
+            trip.add(insert_rows(t, self._records))
+            sources = {record.id: record.sources for record in self._records}
+            for statement in (
+                *insert_sources(t, sources),
+                *put_images(t, self._images),
+                *index_new(t, new, self._vectors, self._memo),
+                *index_anew(t, old, self._memo),
+            ):
+                trip.add(statement)
+            stored = trip.add(read_written(t, [record.id for record in self._records]))
+        ids = {record.id for record in self._records}
+        others = {name: vector for name, vector in self._vectors.items() if name not in ids}
+        for statement in put_vectors(t, others):
+            trip.add(statement)
+        self._jobs.write(trip, now)
+        return stored
+
+    def _indexed(self) -> tuple[list[Indexed], list[Indexed]]:
+        """Return what is indexed of the new records, and of those they follow."""
+        last = {
+            message.thread_id: message for message in (from_row(row[:-1]) for row in self._last)
+        }
+        old: dict[str, Indexed] = {}
+        before = {message.id for message in last.values()}
+        new = []
+        for record in self._records:
+            indexed = from_record(record)
+            new.append(indexed)
+            if not indexed.is_message:
+                continue
+            previous = last.get(indexed.thread_id)
+            if previous is not None:
+                indexed.previous, previous.following = previous.content, indexed.content
+                if previous.id in before:
+                    old[previous.id] = previous
+            last[indexed.thread_id] = indexed
+        return new, list(old.values())
+
+
+def tokens_of(records: Iterable[ScopedRecord]) -> TokenMemo:
+    """Analyse the texts of records ahead of the transaction that stores them."""
+    memo = TokenMemo()
+    for record in records:
+        chunks_of(from_record(record), memo)
+    return memo

@@ -30,7 +30,7 @@ from agentmemory.records import Layer, ScopedRecord, Tier
 from agentmemory.requests import QueryTerm, RecordFilter
 from agentmemory.stores.index_fields import layer_token
 from agentmemory.stores.sqlite.engine import SqliteEngine
-from agentmemory.stores.sqlite.lexical import LexicalQuery, weigh
+from agentmemory.stores.sqlite.lexical import LexicalQuery, needle, weigh
 from agentmemory.stores.sqlite.query import fetch_all, fetch_value
 from agentmemory.stores.sqlite.rows import (
     dump_json,
@@ -40,6 +40,7 @@ from agentmemory.stores.sqlite.rows import (
 )
 from agentmemory.stores.sqlite.schema import Tables
 from agentmemory.stores.sqlite.search import fetch_records
+from agentmemory.stores.sqlite.term_counts import Counts, TermCounts
 from agentmemory.stores.sqlite.where import Where, add_dimension, record_where
 from agentmemory.stores.sqlite.writes import missing
 from agentmemory.text.analyzer import analyze
@@ -80,10 +81,13 @@ class SqliteLayers:
 
     _engine: SqliteEngine
     _t: Tables
+    _counts: TermCounts
 
     async def match_layers(self, query: LayerQuery) -> LayerMatches:
         """Return all CRITICAL memories, and of other layers those that hold keywords."""
-        return await self._engine.read(lambda c: match_layers(c, self._t, query))
+        return await self._engine.read(
+            lambda c: match_layers(c, self._t, self._counts.at(c), query)
+        )
 
     async def count_hits(self, record_filter: RecordFilter, *, now: datetime) -> int:
         """Count one hit for each record the filter lets through."""
@@ -118,7 +122,9 @@ class SqliteLayers:
         return await (self._engine.read(work) if dry_run else self._engine.write(work))
 
 
-def match_layers(connection: apsw.Connection, t: Tables, query: LayerQuery) -> LayerMatches:
+def match_layers(
+    connection: apsw.Connection, t: Tables, counts: Counts, query: LayerQuery
+) -> LayerMatches:
     """Return what a layered retrieval finds, in one snapshot."""
     where = record_where(query.filter)
     active = _count_active(connection, t, query)
@@ -132,7 +138,7 @@ def match_layers(connection: apsw.Connection, t: Tables, query: LayerQuery) -> L
     terms = list(
         dict.fromkeys(term for word in query.words for form in word.forms for term in form)
     )
-    weighed = weigh(connection, t, terms)
+    weighed = weigh(counts, terms)
     words = _weighed_words(query.words, weighed)
     matches: dict[Layer, tuple[LayerMatch, ...]] = {}
     for layer in query.pools:
@@ -177,17 +183,14 @@ def _weighed_words(words: Sequence[LayerWord], weighed: LexicalQuery) -> list[_W
     for word in words:
         forms = tuple(form for form in word.forms if form and all(term in held for term in form))
         if forms:
-            frequency = min(weighed.chunks, sum(min(held[term] for term in form) for form in forms))
-            idf = math.log1p((weighed.chunks - frequency + 0.5) / (frequency + 0.5))
-            needles = tuple(tuple(map(_needle, form)) for form in forms)
+            chunks = weighed.counts.chunks
+            frequency = min(chunks, sum(min(held[term] for term in form) for form in forms))
+            idf = math.log1p((chunks - frequency + 0.5) / (frequency + 0.5))
+            needles = tuple(tuple(map(needle, form)) for form in forms)
             found.append(
                 _Weighed(word.text, forms, needles, word.whole, word.weight, word.weight * idf)
             )
     return found
-
-
-def _needle(term: QueryTerm) -> str:
-    return f" {term.text}" if term.prefix else f" {term.text} "
 
 
 def _matches_of(
@@ -202,7 +205,7 @@ def _matches_of(
     if not words:
         return ()
     pool = query.pools[layer]
-    token, share = _layer_scope(connection, t, query.filter, layer, weighed.chunks)
+    token, share = _layer_scope(weighed.counts, query.filter, layer)
     whole = _holding_all([word for word in words if word.weight >= 1.0])
     if whole is not None:
         # What holds every name stands before whatever does not; ranking it costs nothing.
@@ -244,14 +247,13 @@ def _holding_all(words: Sequence[_Weighed]) -> str | None:
 
 
 def _layer_scope(
-    connection: apsw.Connection, t: Tables, record_filter: RecordFilter, layer: Layer, chunks: int
+    counts: Counts, record_filter: RecordFilter, layer: Layer
 ) -> tuple[str | None, float]:
     user = record_filter.scope.user
     if not user.exact:
         return None, 1.0
     token = layer_token(user.value, layer)
-    held = fetch_value(connection, f"SELECT doc FROM {t.vocabulary} WHERE term = ?", (token,)) or 0
-    return token, (held / chunks if chunks else 0.0)
+    return token, (counts.of_token(token) / counts.chunks if counts.chunks else 0.0)
 
 
 def _choosing(weighed: LexicalQuery, share: float, pool: int) -> int:
@@ -365,8 +367,8 @@ def _analysed(raw_tags: str) -> tuple[tuple[str, str], ...]:
 def _in_text(word: _Weighed, text: str) -> bool:
     """Tell whether tokens, with a space on either side of each, hold all words of one form."""
     for needles in word.needles:
-        for needle in needles:
-            if needle not in text:
+        for sought in needles:
+            if sought not in text:
                 break
         else:
             return True

@@ -47,9 +47,10 @@ def dump_json(value: Mapping[str, Any] | Sequence[Any]) -> str:
 
 _STATUS: Final = {status.value: status for status in RecordStatus}
 _TIER: Final = {tier.value: tier for tier in Tier}
+_LAYER: Final = {layer.value: layer for layer in Layer}
+_STABILITY: Final = {stability.value: stability for stability in Stability}
 
 LIFECYCLE_SQL: Final = f"({', '.join(repr(name) for name in sorted(LIFECYCLE_LINK_TYPES))})"
-
 """The lifecycle link types as a list in SQL."""
 
 RECORD_COLUMNS: Final = (
@@ -108,77 +109,76 @@ def record_select(t: Tables, alias: str = "r") -> str:
     return f"{columns}, {sources}, {replaced_by}"
 
 
+class _Draft(ScopedRecord):
+    """A record that is being filled in.
+
+    The initialiser of a frozen dataclass sets each field through `object.__setattr__`, which for
+    these 33 fields takes seven times as long as everything else a row needs. A subclass of the
+    same layout that allows assignment is filled in and then becomes what it stands for.
+    """
+
+    __slots__ = ()
+    # Both, for they share one slot of the type: overriding one alone stays slow.
+    __setattr__ = object.__setattr__
+    __delattr__ = object.__delattr__
+
+
 def record_from_row(row: Sequence[Any]) -> ScopedRecord:
-    """Build a record from a row of `record_select`."""
+    """Build a record from a row of `record_select`; columns that follow are left alone."""
+    draft: Any = object.__new__(_Draft)
     (
-        seq,
-        record_id,
-        record_type,
-        user_id,
-        agent_id,
-        thread_id,
-        role,
-        actor,
-        content,
-        compressed,
+        draft.seq,
+        draft.id,
+        draft.record_type,
+        draft.user_id,
+        draft.agent_id,
+        draft.thread_id,
+        draft.role,
+        draft.actor,
+        draft.content,
+        draft.compressed,
         metadata,
         status,
-        invalidation_reason,
+        draft.invalidation_reason,
         invalidated_at,
-        review_reason,
+        draft.review_reason,
         tier,
         layer,
         tags,
-        confidence,
-        hit_count,
+        draft.confidence,
+        draft.hit_count,
         last_hit_at,
         stability,
-        trust,
+        draft.trust,
         event_time,
         valid_from,
         valid_to,
         created_at,
         updated_at,
         expires_at,
-        revision,
+        draft.revision,
         sources,
-        replaced_by,
+        draft.replaced_by,
+        *_,
     ) = row
-    created = _time(created_at)
-    return ScopedRecord(
-        id=record_id,
-        record_type=record_type,
-        content=content,
-        metadata={} if metadata == "{}" else orjson.loads(metadata),
-        status=_STATUS[status],
-        role=role,
-        actor=actor,
-        compressed=compressed,
-        tier=_TIER[tier],
-        layer=None if layer is None else Layer(layer),
-        tags=() if tags == "[]" else tuple(orjson.loads(tags)),
-        confidence=confidence,
-        hit_count=hit_count,
-        last_hit_at=None if last_hit_at is None else _time(last_hit_at),
-        stability=None if stability is None else Stability(stability),
-        trust=trust,
-        event_time=None if event_time is None else _time(event_time),
-        valid_from=None if valid_from is None else _time(valid_from),
-        valid_to=None if valid_to is None else _time(valid_to),
-        created_at=created,
-        updated_at=created if updated_at == created_at else _time(updated_at),
-        expires_at=None if expires_at is None else _time(expires_at),
-        revision=revision,
-        sources=() if sources == "[]" else tuple(orjson.loads(sources)),
-        seq=seq,
-        invalidation_reason=invalidation_reason,
-        invalidated_at=None if invalidated_at is None else _time(invalidated_at),
-        review_reason=review_reason,
-        replaced_by=replaced_by,
-        user_id=user_id,
-        agent_id=agent_id,
-        thread_id=thread_id,
-    )
+    draft.metadata = {} if metadata == "{}" else orjson.loads(metadata)
+    draft.status = _STATUS[status]
+    draft.invalidated_at = None if invalidated_at is None else _time(invalidated_at)
+    draft.tier = _TIER[tier]
+    draft.layer = None if layer is None else _LAYER[layer]
+    draft.tags = () if tags == "[]" else tuple(orjson.loads(tags))
+    draft.last_hit_at = None if last_hit_at is None else _time(last_hit_at)
+    draft.stability = None if stability is None else _STABILITY[stability]
+    draft.event_time = None if event_time is None else _time(event_time)
+    draft.valid_from = None if valid_from is None else _time(valid_from)
+    draft.valid_to = None if valid_to is None else _time(valid_to)
+    draft.created_at = created = _time(created_at)
+    draft.updated_at = created if updated_at == created_at else _time(updated_at)
+    draft.expires_at = None if expires_at is None else _time(expires_at)
+    draft.sources = () if sources == "[]" else tuple(orjson.loads(sources))
+    draft.__class__ = ScopedRecord
+    record: ScopedRecord = draft
+    return record
 
 
 INSERT_COLUMNS: Final = RECORD_COLUMNS[1:]

@@ -1,10 +1,11 @@
 """Both arms of a search on a SQLite store, in one read transaction.
 
-May import requests, lexical, vectors, where and rows.
+May import requests, lexical, vectors, the sieve, where and rows.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -12,9 +13,11 @@ from agentmemory.records import ScopedRecord
 from agentmemory.requests import Candidate, CandidateQuery
 from agentmemory.scope import DimensionMatch, ScopeFilter
 from agentmemory.stores.sqlite.lexical import lexical_hits, score_records, weigh
-from agentmemory.stores.sqlite.query import fetch_all, fetch_value
+from agentmemory.stores.sqlite.query import fetch_value
 from agentmemory.stores.sqlite.rows import dump_json, record_from_row, record_select
 from agentmemory.stores.sqlite.schema import Tables
+from agentmemory.stores.sqlite.sieve import Sieve
+from agentmemory.stores.sqlite.term_counts import Counts
 from agentmemory.stores.sqlite.vectors import VectorIndex
 from agentmemory.stores.sqlite.where import Where, record_where
 from agentmemory.text.analyzer import analyze
@@ -26,7 +29,11 @@ if TYPE_CHECKING:
 
 
 def find_candidates(
-    connection: apsw.Connection, t: Tables, index: VectorIndex, queries: Sequence[CandidateQuery]
+    connection: apsw.Connection,
+    t: Tables,
+    counts: Counts,
+    index: VectorIndex,
+    queries: Sequence[CandidateQuery],
 ) -> list[tuple[Candidate, ...]]:
     """Run both arms for queries that differ in their filters and pools only.
 
@@ -38,43 +45,39 @@ def find_candidates(
         The union of both arms of each query, each candidate with the scores of both.
     """
     first = queries[0]
-    wheres = [record_where(query.filter) for query in queries]
-    words = weigh(connection, t, first.terms)
-    by_words = lexical_hits(connection, t, words, queries, wheres)
+    sieve = Sieve(connection, t, [record_where(query.filter) for query in queries])
+    words = weigh(counts, first.terms)
+    by_words = lexical_hits(connection, t, words, queries, sieve)
     near: list[dict[int, float]] = [{} for _ in queries]
     if first.vector is not None:
-        near = [
-            dict(hits) for hits in _vector_hits(connection, t, index, first.vector, queries, wheres)
-        ]
+        near = _vector_hits(connection, index, first.vector, queries, sieve)
     union = list(dict.fromkeys(seq for pool in (*by_words, *near) for seq in pool))
     lexical = score_records(connection, t, words, union)
     cosines = {seq: cosine for pool in near for seq, cosine in pool.items()}
     if first.vector is not None:
         rest = [seq for seq in union if seq not in cosines]
         cosines.update(index.cosines(connection, first.vector, rest) if rest else {})
-    records = {record.seq: record for record in fetch_records(connection, t, union)}
+    records = sieve.records(union)
     named = _named(first.actor_terms, records.values())
     found = []
     for query, worded, nearest in zip(queries, by_words, near, strict=True):
-        preferred = _preferences(query.filter.scope)
+        listed = list(dict.fromkeys((*worded, *nearest)))
+        preferred = _preferred(query.filter.scope, [records[seq] for seq in listed])
         lexical_ranks = _ranks(sorted(worded, key=lambda seq: (-lexical[seq], seq)))
         vector_ranks = _ranks(nearest)
-        found.append(
-            tuple(
-                Candidate(
-                    record=records[seq],
-                    lexical=lexical[seq] if first.terms else None,
-                    cosine=cosines.get(seq),
-                    lexical_rank=lexical_ranks.get(seq),
-                    vector_rank=vector_ranks.get(seq),
-                    actor_match=seq in named,
-                    scope_matches=sum(
-                        getattr(records[seq], name) == value for name, value in preferred
-                    ),
-                )
-                for seq in dict.fromkeys((*worded, *nearest))
+        candidates = [
+            Candidate(
+                record=records[seq],
+                lexical=lexical[seq] if first.terms else None,
+                cosine=cosines.get(seq),
+                lexical_rank=lexical_ranks.get(seq),
+                vector_rank=vector_ranks.get(seq),
+                actor_match=seq in named,
+                scope_matches=preferred[seq],
             )
-        )
+            for seq in listed
+        ]
+        found.append(tuple(candidates))
     return found
 
 
@@ -104,49 +107,31 @@ def _ranks(seqs: Iterable[int]) -> dict[int, int]:
 
 def _vector_hits(
     connection: apsw.Connection,
-    t: Tables,
     index: VectorIndex,
     vector: FloatVector,
     queries: Sequence[CandidateQuery],
-    wheres: Sequence[Where],
-) -> list[list[tuple[int, float]]]:
+    sieve: Sieve,
+) -> list[dict[int, float]]:
     """Return for each query the nearest records that pass its filter; exact for any filter.
 
     The cache ranks all of the user's records; the filters are asked about the best of them, and
     about more only when a query gets too few.
+
+    Returns:
+        Cosines by seq, the nearest first.
     """
     users = {query.filter.scope.user for query in queries}
     only = next(iter(users)) if len(users) == 1 else DimensionMatch()
-    wanted = sum(query.pool for query in queries) * 4
+    pools = {place: query.pool for place, query in enumerate(queries)}
+    wanted = sum(pools.values()) * 4
     while True:
         nearest, complete = index.best(
             connection, vector, user=(only.value,) if only.exact else None, limit=wanted
         )
-        listed = [seq for seq, _ in nearest]
-        passing = passing_seqs(connection, t, listed, wheres)
-        hits = [
-            [hit for hit in nearest if hit[0] in passed][: query.pool]
-            for query, passed in zip(queries, passing, strict=True)
-        ]
-        short = any(len(found) < query.pool for found, query in zip(hits, queries, strict=True))
-        if complete or not short:
-            return hits
+        hits = sieve.passing(list(nearest), pools)
+        if complete or all(len(hits[place]) >= pool for place, pool in pools.items()):
+            return [{seq: nearest[seq] for seq in hits[place]} for place in pools]
         wanted *= 8
-
-
-def passing_seqs(
-    connection: apsw.Connection, t: Tables, seqs: Sequence[int], wheres: Sequence[Where]
-) -> list[set[int]]:
-    """Return for each filter which of the records it lets through, in one statement."""
-    flags = ", ".join(f"({where.sql})" for where in wheres)
-    binds = [value for where in wheres for value in where.binds]
-    rows = fetch_all(
-        connection,
-        # CROSS JOIN keeps the planner from walking the whole scope instead of the list.
-        f"SELECT r.seq, {flags} FROM json_each(?) j CROSS JOIN {t.record} r ON r.seq = j.value",
-        (*binds, dump_json(list(seqs))),
-    )
-    return [{row[0] for row in rows if row[place]} for place in range(1, len(wheres) + 1)]
 
 
 def fetch_records(
@@ -188,9 +173,13 @@ def _add_user(where: Where, user: DimensionMatch) -> None:
     where.add("actor IS NOT NULL")
 
 
-def _preferences(scope: ScopeFilter) -> list[tuple[str, str]]:
-    """Return the fields and values that rank a record higher instead of filtering."""
+def _preferred(scope: ScopeFilter, records: Sequence[ScopedRecord]) -> Counter[int]:
+    """Return how many values of a scope each record has that rank it higher without filtering."""
     pairs = (("user_id", scope.user), ("agent_id", scope.agent), ("thread_id", scope.thread))
-    return [
-        (name, match.value) for name, match in pairs if not match.exact and match.value is not None
-    ]
+    return Counter(
+        record.seq
+        for name, match in pairs
+        if not match.exact and match.value is not None
+        for record in records
+        if getattr(record, name) == match.value
+    )

@@ -80,6 +80,7 @@ from agentmemory.stores.sqlite.schema import (
     prepare,
 )
 from agentmemory.stores.sqlite.search import fetch_records, find_candidates, list_actors
+from agentmemory.stores.sqlite.term_counts import TermCounts
 from agentmemory.stores.sqlite.vector_rows import put_vectors
 from agentmemory.stores.sqlite.vectors import VectorIndex, read_vectors
 from agentmemory.stores.sqlite.where import record_where
@@ -128,6 +129,7 @@ class SqliteStore(SqliteLayers, SqliteOutbox):
         self._path = path
         self._t = Tables(self._store_id)
         self._vectors = VectorIndex(self._t)
+        self._counts = TermCounts(self._t)
         self._closed = False
         # The engine's threads hold it: what held the store could not be collected.
         admit = partial(_admit, store_id=self._store_id, policy=self._policy, path=path)
@@ -517,7 +519,8 @@ class SqliteStore(SqliteLayers, SqliteOutbox):
         def work(connection: apsw.Connection) -> list[tuple[Candidate, ...]]:
             if queries[0].vector is not None:
                 self._check_embedder(connection)
-            return find_candidates(connection, self._t, self._vectors, queries)
+            counts = self._counts.at(connection)
+            return find_candidates(connection, self._t, counts, self._vectors, queries)
 
         return await self._engine.read(work)
 

@@ -70,7 +70,7 @@ class VectorIndex:
         *,
         user: tuple[str | None] | None,
         limit: int,
-    ) -> tuple[list[tuple[int, float]], bool]:
+    ) -> tuple[dict[int, float], bool]:
         """Return the nearest records, best first, before any filter but the user's.
 
         Args:
@@ -80,17 +80,17 @@ class VectorIndex:
             limit: How many to return at most.
 
         Returns:
-            Pairs of seq and cosine, and whether these are all there are.
+            Cosines by seq, the nearest first, and whether these are all there are.
         """
         with self._lock:
             self._catch_up(connection)
             if self._count == 0 or query.shape[0] != self._dimension:
-                return [], True
+                return {}, True
             mask = self._alive[: self._count]
             if user is not None:
                 code = self._user_codes.get(user[0])
                 if code is None:
-                    return [], True
+                    return {}, True
                 mask = mask & (self._users[: self._count] == code)
             rows = np.flatnonzero(mask)
             complete = len(rows) <= limit
@@ -99,7 +99,7 @@ class VectorIndex:
             else:
                 seqs, cosines = self._best_float(query, rows)
         order = _top(cosines, seqs, limit)
-        return [(int(seqs[i]), float(cosines[i])) for i in order], complete
+        return dict(zip(seqs[order].tolist(), cosines[order].tolist(), strict=True)), complete
 
     def cosines(
         self, connection: apsw.Connection, query: FloatVector, seqs: Sequence[int]
@@ -122,6 +122,8 @@ class VectorIndex:
     def _best_float(
         self, query: FloatVector, rows: npt.NDArray[np.intp]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+        if len(rows) == self._count:
+            return self._seqs[: self._count], _dot(self._floats[: self._count], query)
         if len(rows) * 4 > self._count:
             cosines = _dot(self._floats[: self._count], query)[rows]
         else:

@@ -235,8 +235,20 @@ def nulls_in_their_place(sql: Sql) -> Iterator[Finding]:
             if any(token.is_word("NULLS") for token in words):
                 continue
             names = [token for token in words if not token.is_word("ASC", "DESC")]
-            if len(names) in (1, 3) and (column := sql.column(names[-1])) and column.nullable:
+            if len(names) not in (1, 3) or _is_never_null(sql, block, names[-1]):
+                continue
+            if (column := sql.column(names[-1])) and column.nullable:
                 yield f"ORDER BY {names[-1].text}, which may be NULL, without NULLS FIRST or LAST"
+
+
+def _is_never_null(sql: Sql, block: Block, name: Token) -> bool:
+    """Tell whether the WHERE clause lets no row through whose column is NULL."""
+    return any(
+        token.upper == name.upper
+        and [item.upper for item in sql.tokens[token.place + 1 : token.place + 4]]
+        == ["IS", "NOT", "NULL"]
+        for token in block.top("WHERE")
+    )
 
 
 def no_trailing_semicolon(sql: Sql) -> Iterator[Finding]:

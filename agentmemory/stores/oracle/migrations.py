@@ -2,7 +2,8 @@
 
 Every statement can be run again and every group of them is noted in the registry when it is
 done, so whoever comes after an interruption goes on from there. One process at a time does so.
-May import capabilities, ddl, engine, registry, schema, search_indexes, config and errors.
+May import ddl, engine, index_setup, registry, reindexing, schema, search_indexes, config and
+errors.
 """
 
 from __future__ import annotations
@@ -34,11 +35,14 @@ from agentmemory.stores.oracle.registry import (
     read_registry,
     update_registry,
 )
+from agentmemory.stores.oracle.reindexing import reindex_all
 from agentmemory.stores.oracle.schema import SCHEMA_VERSION, Tables
 from agentmemory.stores.oracle.search_indexes import (
     SearchIndexes,
+    analysis_fingerprint,
     drop_purge_job,
     drop_text_index,
+    drop_vector_index,
 )
 from agentmemory.stores.oracle.statement import Statement, Transaction
 
@@ -113,8 +117,17 @@ def examine(row: RegistryRow | None, t: Tables, policy: SchemaPolicy, *, schema:
             "release of agentmemory"
         )
         raise SchemaMismatchError(msg)
-    current = row.version == SCHEMA_VERSION
-    if not current and policy not in (SchemaPolicy.CREATE_IF_NECESSARY, SchemaPolicy.RECREATE):
+    upgrades = policy in (SchemaPolicy.CREATE_IF_NECESSARY, SchemaPolicy.RECREATE)
+    same_words = row.indexes.analysis == analysis_fingerprint()
+    if row.version == SCHEMA_VERSION and not same_words and not upgrades:
+        msg = (
+            f"store {t.store_id!r} in the database schema {schema} was indexed by another release "
+            "of agentmemory, which analyses text otherwise; `schema_policy` CREATE_IF_NECESSARY "
+            "indexes it anew"
+        )
+        raise SchemaMismatchError(msg)
+    current = row.version == SCHEMA_VERSION and same_words
+    if row.version < SCHEMA_VERSION and not upgrades:
         msg = (
             f"store {t.store_id!r} in the database schema {schema} has schema version "
             f"{row.version} and needs {SCHEMA_VERSION}; `schema_policy` CREATE_IF_NECESSARY "
@@ -167,6 +180,7 @@ class Migrator:
                 if policy is SchemaPolicy.RECREATE or self._row.state is StoreState.DROPPING:
                     await self._drop()
                 await self._migrate()
+            await self._analyse_anew()
             indexes = await make_indexes(self._engine, self._t, self._row.indexes, sync)
             if indexes != self._row.indexes:
                 await self._note(replace(self._row, indexes=indexes))
@@ -220,9 +234,20 @@ class Migrator:
             except StoreError as error:
                 _logger.warning("The lease of a store runs out by itself: %s", error)
 
-    async def note_indexes(self, indexes: SearchIndexes) -> None:
-        """Write down which indexes for search the store has."""
-        await self._note(replace(self._row, indexes=indexes))
+    async def drop_vector_index(self) -> None:
+        """Drop the vector index.
+
+        Raises:
+            StoreBusyError: Another process has been changing the schema for too long.
+            StoreError: The user may not drop it.
+        """
+        await self.take()
+        try:
+            await run_each(self._engine, drop_vector_index(self._t))
+            indexes = replace(self._row.indexes, vector=None, dimension=None)
+            await self._note(replace(self._row, indexes=indexes))
+        finally:
+            await self.give_back()
 
     async def _note(self, row: RegistryRow) -> None:
         """Write the row, if the lease is still ours."""
@@ -243,6 +268,10 @@ class Migrator:
         self._row = row
 
     async def _migrate(self) -> None:
+        if self._row.version == 0:
+            # Nothing is stored yet, so whatever will be is analysed by this release.
+            fresh = replace(self._row.indexes, analysis=analysis_fingerprint())
+            await self._note(replace(self._row, state=StoreState.CREATING, indexes=fresh))
         for version in range(self._row.version + 1, SCHEMA_VERSION + 1):
             for step in MIGRATIONS[version](self._t):
                 if step.name not in self._row.applied:
@@ -251,6 +280,14 @@ class Migrator:
             await self._note(
                 replace(self._row, version=version, state=StoreState.READY, applied=())
             )
+
+    async def _analyse_anew(self) -> None:
+        """Have the chunks hold the words that this release looks for."""
+        wanted = analysis_fingerprint()
+        if self._row.indexes.analysis == wanted:
+            return
+        await reindex_all(self._engine, self._t, lambda: self._note(self._row))
+        await self._note(replace(self._row, indexes=replace(self._row.indexes, analysis=wanted)))
 
     async def _drop(self) -> None:
         """Drop all of the store; its row stays, for it carries the lease."""

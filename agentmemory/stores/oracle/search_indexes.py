@@ -3,7 +3,7 @@
 Each of them may be missing, for want of a privilege or of memory; a search then looks at every
 chunk of its scope. Each group of statements may be run again after it succeeded or failed: what
 an interrupted creation left is dropped first. May import capabilities, schema,
-statement, records and config.
+statement, text_tokens, index_fields, records and config.
 
 Source of the graph's parameters: 32 neighbours and 200 candidates on construction, with a target
 accuracy of 95 %, are what Oracle's guide to vector indexes uses for a few hundred dimensions.
@@ -17,9 +17,11 @@ from typing import Any, Final, Self
 
 from agentmemory.config import SearchIndexSyncMode
 from agentmemory.records import LIFECYCLE_LINK_TYPES
+from agentmemory.stores.index_fields import index_fingerprint
 from agentmemory.stores.oracle.capabilities import VectorIndexKind
 from agentmemory.stores.oracle.schema import Tables
 from agentmemory.stores.oracle.statement import Statement, StatementKind
+from agentmemory.stores.oracle.text_tokens import ENCODING_VERSION
 
 TARGET_ACCURACY: Final = 95
 """Per cent of the true nearest vectors that an approximate search is to find."""
@@ -40,12 +42,15 @@ class SearchIndexes:
         vector: How the vector index is organised; None without one.
         dimension: Length of the vectors that the index was made for; None without one.
         purge_job: Whether the database deletes expired records by itself.
+        analysis: What made the words in `chunk.tokens`, see `analysis_fingerprint`; None before
+            anything was indexed.
     """
 
     text: SearchIndexSyncMode | None = None
     vector: VectorIndexKind | None = None
     dimension: int | None = None
     purge_job: bool = False
+    analysis: str | None = None
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Self:
@@ -56,6 +61,7 @@ class SearchIndexes:
             vector=None if vector is None else VectorIndexKind(vector),
             dimension=settings.get("dimension"),
             purge_job=bool(settings.get("purge_job")),
+            analysis=settings.get("analysis"),
         )
 
     def to_settings(self) -> dict[str, Any]:
@@ -65,7 +71,13 @@ class SearchIndexes:
             "vector": self.vector,
             "dimension": self.dimension,
             "purge_job": self.purge_job,
+            "analysis": self.analysis,
         }
+
+
+def analysis_fingerprint() -> str:
+    """Return what this release makes the words in `chunk.tokens` with."""
+    return f"{index_fingerprint()}:{ENCODING_VERSION}"
 
 
 def create_text_index(t: Tables, sync: SearchIndexSyncMode) -> tuple[Statement, ...]:

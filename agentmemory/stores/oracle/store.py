@@ -13,9 +13,11 @@ from typing import Any
 
 from agentmemory.config import SchemaPolicy, SearchIndexSyncMode
 from agentmemory.errors import ConfigurationError
+from agentmemory.protocols import EmbedderFingerprint
 from agentmemory.requests import StoreStats
 from agentmemory.stores.oracle.engine import OracleEngine
 from agentmemory.stores.oracle.index_setup import missing_indexes
+from agentmemory.stores.oracle.layers import OracleLayers
 from agentmemory.stores.oracle.migrations import Migrator, examine, read_row
 from agentmemory.stores.oracle.registry import RegistryRow
 from agentmemory.stores.oracle.schema import (
@@ -28,7 +30,7 @@ from agentmemory.stores.oracle.search_indexes import SearchIndexes
 from agentmemory.stores.oracle.statistics import read_stats
 
 
-class OracleStore:
+class OracleStore(OracleLayers):
     """A `MemoryStore` in an Oracle AI Database.
 
     Args:
@@ -72,6 +74,11 @@ class OracleStore:
         """The id that tells apart several stores in one schema."""
         return self._t.store_id
 
+    @property
+    def _schema(self) -> str:
+        """The database schema, for error messages."""
+        return self._t.owner or self._engine.capabilities.current_schema
+
     async def open(self) -> None:
         """Connect and check, create or migrate the schema; after a failure, call it again."""
         await self._engine.open()
@@ -90,14 +97,13 @@ class OracleStore:
         row = await read_row(self._engine, self._t)
         if self._policy is SchemaPolicy.NO_CHECK:
             return row
-        schema = self._t.owner or self._engine.capabilities.current_schema
-        if examine(row, self._t, self._policy, schema=schema) and row is not None:
+        if examine(row, self._t, self._policy, schema=self._schema) and row is not None:
             upgrades = self._policy is SchemaPolicy.CREATE_IF_NECESSARY
             if not upgrades or not await missing_indexes(
                 self._engine, self._t, row.indexes, self._sync
             ):
                 return row
-        migrator = Migrator(self._engine, self._t, schema=schema)
+        migrator = Migrator(self._engine, self._t, schema=self._schema)
         await migrator.prepare(self._policy, self._sync)
         return migrator.row
 
@@ -109,6 +115,18 @@ class OracleStore:
             text_index=indexes.text is not None,
             vector_index=indexes.vector,
         )
+
+    async def replace_embedder(self, fingerprint: EmbedderFingerprint) -> None:
+        """Drop every vector and tie the store to another embedder.
+
+        A vector index takes vectors of one length only, and its partitions are laid out by the
+        vectors it was made of; so it goes too. Opening with CREATE_IF_NECESSARY makes another.
+        """
+        if self._indexes.vector is not None:
+            migrator = Migrator(self._engine, self._t, schema=self._schema)
+            await migrator.drop_vector_index()
+            self._take_indexes(migrator.row.indexes)
+        await super().replace_embedder(fingerprint)
 
     async def close(self) -> None:
         """Let go of the database; may be called twice."""

@@ -24,6 +24,9 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+ENCODING_VERSION: Final = 1
+"""Rises whenever the same token would give another word, so that a store knows to index anew."""
+
 MAX_WORD_CHARS: Final = 60
 """Longest word: Oracle Text used to keep 64 bytes of a token and keeps 255 today."""
 

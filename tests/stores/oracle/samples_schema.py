@@ -5,7 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from agentmemory.config import SearchIndexSyncMode
-from agentmemory.stores.oracle import ddl, index_setup, registry, search_indexes, statistics
+from agentmemory.stores.oracle import (
+    ddl,
+    index_setup,
+    registry,
+    reindexing,
+    search_indexes,
+    statistics,
+)
 from agentmemory.stores.oracle.capabilities import VectorIndexKind
 from agentmemory.stores.oracle.schema import Tables
 from agentmemory.stores.oracle.statement import Statement
@@ -38,6 +45,7 @@ def sample_statements(t: Tables) -> list[Statement]:
         registry.insert_registry(t, row, NOW),
         registry.update_registry(t, row, NOW),
         index_setup.count_vectors(t),
+        reindexing.records_after(t, 200),
         index_setup.size_of_vectors(t),
         statistics.count_records(t, NOW),
         statistics.count_jobs(t),

@@ -41,4 +41,4 @@ def test_notes_name_no_index_that_does_not_exist():
     columns = {line.split()[0] for body in ddl.columns(Tables("DEFAULT")).values() for line in body}
     for name, note in PLAN_NOTES.items():
         for word in re.findall(r"\b(?:{})_[a-z_]+\b".format("|".join(sorted(TABLES))), note):
-            assert word in INDEXES | columns, f"{name}: there is no index {word}"
+            assert word in INDEXES | columns | TABLES, f"{name}: there is no index {word}"

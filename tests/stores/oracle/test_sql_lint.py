@@ -290,10 +290,8 @@ GOOD_SQL = (
         'JSON_EXISTS(r.metadata_terms, \'$[*]?(@ == $v0 || @ == $v1)\' PASSING :a AS "v0", :b AS "v1")'
     ),
     "SELECT r.id FROM DEFAULT_RECORD r WHERE r.actor LIKE :p ESCAPE '!' ORDER BY r.actor NULLS FIRST",
-    (
-        "SELECT DISTINCT r.actor FROM DEFAULT_RECORD r WHERE r.actor IS NOT NULL "
-        "ORDER BY r.actor NULLS LAST"
-    ),
+    "SELECT DISTINCT r.actor FROM DEFAULT_RECORD r ORDER BY r.actor NULLS LAST",
+    "SELECT r.actor FROM DEFAULT_RECORD r WHERE r.actor IS NOT NULL ORDER BY r.actor, r.seq",
     (
         "SELECT COUNT(*), COUNT(DISTINCT r.user_id), 2 * r.hit_count FROM DEFAULT_RECORD r "
         "GROUP BY r.hit_count"

@@ -111,6 +111,9 @@ BEGIN BEGIN CTX_DDL.DROP_PREFERENCE('DEFAULT_TEXT_LEXER'); EXCEPTION WHEN OTHERS
 DROP TABLE IF EXISTS DEFAULT_THREAD PURGE
 -- schema.drop_vector_index (block)
 DROP INDEX IF EXISTS DEFAULT_CHUNK_VECTOR_INDEX
+-- schema.records_after (query)
+-- :after_seq, :batch
+SELECT r.seq FROM DEFAULT_RECORD r WHERE r.seq > :after_seq ORDER BY r.seq FETCH FIRST :batch ROWS ONLY
 -- schema.size_of_vectors (query)
 SELECT COUNT(*), MIN(VECTOR_DIMENSION_COUNT(c.embedding)), MAX(VECTOR_DIMENSION_COUNT(c.embedding)) FROM DEFAULT_CHUNK c WHERE c.embedding IS NOT NULL
 -- schema.sync_text_index (block)

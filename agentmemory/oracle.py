@@ -1,7 +1,8 @@
 """The names that users of Oracle Agent Memory know; aliases of ours and nothing else.
 
-A program written for that package runs here when its import lines name this module. May import
-everything but integrations and cli; each name loads when it is first used.
+A program written for that package runs here when its import lines name this module. Besides,
+what only an Oracle database has: `OracleStore` and `OracleDBEmbedder`. May import everything but
+integrations and cli; each name loads when it is first used.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
     from agentmemory import Store as OracleMemoryStore
     from agentmemory import Summary as OracleSummary
     from agentmemory import Thread as OracleThread
+    from agentmemory.stores.oracle.embedder_model import OracleDBEmbedder
+    from agentmemory.stores.oracle.store import OracleStore
 
 _ALIASES: Final = {
     "OracleAgentMemory": "AgentMemory",
@@ -61,6 +64,10 @@ _ALIASES: Final = {
     "OracleSearchResultFormatConfig": "SearchResultFormatConfig",
     "OracleSummary": "Summary",
     "OracleThread": "Thread",
+}
+_OF_THE_DATABASE: Final = {
+    "OracleDBEmbedder": "agentmemory.stores.oracle.embedder_model",
+    "OracleStore": "agentmemory.stores.oracle.store",
 }
 
 __all__ = [
@@ -84,9 +91,11 @@ __all__ = [
     "Message",
     "OracleAgentMemory",
     "OracleContextCard",
+    "OracleDBEmbedder",
     "OracleMemoryStore",
     "OracleSearchResult",
     "OracleSearchResultFormatConfig",
+    "OracleStore",
     "OracleSummary",
     "OracleThread",
     "PruningEvaluationMode",
@@ -112,9 +121,10 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
-    import agentmemory
+    import importlib
 
-    value = getattr(agentmemory, _ALIASES.get(name, name))
+    module = importlib.import_module(_OF_THE_DATABASE.get(name, "agentmemory"))
+    value = getattr(module, _ALIASES.get(name, name))
     globals()[name] = value
     return value
 

@@ -6,10 +6,14 @@ May import requests and what lies below it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextvars import ContextVar
 from datetime import datetime
-from typing import Protocol
+from typing import Final, Protocol
 
 from agentmemory.requests import Deletion, Expectation, Job, JobOutcome, JobState, StoredSummary
+
+IN_BACKGROUND: Final = ContextVar("agentmemory.in_background", default=False)
+"""Whether the running task does work that no caller waits for; a store may let others go first."""
 
 
 class JobStore(Protocol):

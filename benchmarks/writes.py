@@ -1,7 +1,8 @@
 """How long `add_messages` takes while memories are drawn out of messages in the background.
 
-The database is a file. The language model is scripted and takes its time, so that work piles up as
-it does with a real one. Words only: embedding is not what is measured.
+The database is a file. The language model is scripted: one takes its time, so that work piles up as
+it does with a real one, and one answers at once, so that there is always work that competes with the
+calls. Words only: embedding is not what is measured.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ THINKING_S: Final = 0.05
 
 
 async def measure_writes(directory: Path, *, rounds: int) -> dict[str, Any]:
-    """Time calls that add messages, with a model, without one, and without extraction."""
+    """Time calls that add messages, with two models, without one, and without extraction."""
 
     async def respond(_: object) -> dict[str, Any]:
         await anyio.sleep(THINKING_S)
@@ -41,6 +42,7 @@ async def measure_writes(directory: Path, *, rounds: int) -> dict[str, Any]:
     off = MemoryExtractionConfig(extract_memories=False)
     ways: dict[str, tuple[ScriptedLlm | None, MemoryExtractionConfig]] = {
         "with a language model": (ScriptedLlm(default=respond), background),
+        "with one that answers at once": (ScriptedLlm(default={"memories": []}), background),
         "without one": (None, background),
         "no extraction": (None, off),
     }

@@ -26,6 +26,7 @@ from agentmemory.errors import (
     StaleReadError,
     WaitTimeoutError,
 )
+from agentmemory.outbox import IN_BACKGROUND
 from agentmemory.protocols import Clock, MemoryStore
 from agentmemory.records import new_id
 from agentmemory.requests import Job, JobOutcome, JobState
@@ -206,6 +207,7 @@ class Worker:
             raise WaitTimeoutError(msg)
 
     async def _supervise(self) -> None:
+        IN_BACKGROUND.set(True)
         async with anyio.create_task_group() as group:
             self._scope = group.cancel_scope
             while True:
@@ -215,7 +217,9 @@ class Worker:
                     for job in taken:
                         self._running += 1
                         group.start_soon(self._run, job)
-                    if self._closing and not taken and not self._running:
+                    # What was stored while the outbox was looked at was told of meanwhile.
+                    idle = not taken and not self._running and not self._news.is_set()
+                    if self._closing and idle:
                         return
                     pause = await self._pause()
                 except ClosedError:
@@ -248,6 +252,7 @@ class Worker:
         return min(max((due - self._clock.now()).total_seconds(), 0.02), POLL_S)
 
     async def _run(self, job: Job) -> None:
+        IN_BACKGROUND.set(job.id not in self._watched)
         failure: BaseException | None = None
         try:
             async with anyio.create_task_group() as group:

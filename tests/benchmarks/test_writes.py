@@ -11,7 +11,12 @@ def test_each_way_of_extraction_is_timed(capsys: pytest.CaptureFixture[str]):
     assert main(["writes", "--rounds", "3", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert (report["messages_per_call"], report["rounds"]) == (10, 3)
-    assert list(report["ways"]) == ["with a language model", "without one", "no extraction"]
+    assert list(report["ways"]) == [
+        "with a language model",
+        "with one that answers at once",
+        "without one",
+        "no extraction",
+    ]
     assert all(way["p50_ms"] <= way["p95_ms"] for way in report["ways"].values())
 
 

@@ -1,6 +1,6 @@
 """The engine under the SQLite store: one writer, N readers, one thread hop per operation.
 
-May import: errors, and `connection`, `job` and `worker` of this package.
+May import: errors, and `connection`, `job`, `precedence` and `worker` of this package.
 
 Each connection lives in a daemon thread of its own (WAL: readers do not wait for the writer). An
 operation is one function, run in one transaction in one of these threads; no cursor ever leaves
@@ -36,6 +36,7 @@ from agentmemory.stores.sqlite.connection import (
     Role,
 )
 from agentmemory.stores.sqlite.job import Job, Mode
+from agentmemory.stores.sqlite.precedence import Precedence
 from agentmemory.stores.sqlite.worker import Farewell, Inbox, Worker, refuse_queued
 
 T = TypeVar("T")
@@ -102,6 +103,7 @@ class SqliteEngine:
         self._durability: Durability = durability
         self._setup = setup
         self._admit = admit
+        self._precedence = Precedence()
         self._pid = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._open = False
@@ -282,6 +284,15 @@ class SqliteEngine:
             await self._await(opening, self._operation_timeout_s, loop)
 
     async def _submit(
+        self,
+        inbox: Inbox,
+        mode: Mode,
+        work: Callable[[apsw.Connection], T],
+        timeout_s: float | None,
+    ) -> T:
+        return await self._precedence.run(lambda: self._perform(inbox, mode, work, timeout_s))
+
+    async def _perform(
         self,
         inbox: Inbox,
         mode: Mode,

@@ -93,6 +93,8 @@ class CandidateQuery:
         terms: Words for the lexical arm; empty switches it off.
         vector: The query's unit vector for the vector arm; None switches it off.
         actor_terms: Words of the query that may name a speaker.
+        with_vectors: Whether the candidates' vectors will be needed; a store that has them at
+            hand brings them along, any other is asked for them then.
     """
 
     filter: RecordFilter
@@ -100,6 +102,7 @@ class CandidateQuery:
     terms: tuple[QueryTerm, ...] = ()
     vector: FloatVector | None = None
     actor_terms: frozenset[str] = frozenset()
+    with_vectors: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +118,7 @@ class Candidate:
         actor_match: Whether the query names its speaker or, if it is no message, somebody it is
             about.
         scope_matches: How many preferred (not exact) dimensions of the scope it matches.
+        vector: Its unit vector, if it was brought along.
     """
 
     record: ScopedRecord
@@ -124,6 +128,7 @@ class Candidate:
     vector_rank: int | None = None
     actor_match: bool = False
     scope_matches: int = 0
+    vector: FloatVector | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,20 +319,23 @@ class Deletion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResidualScan:
-    """What a search of the database file for deleted text found.
+    """What a search of the database for what was deleted found.
 
     Args:
-        probes: How many samples of the deleted text were looked for.
-        bytes_scanned: How much was read.
+        probes: How many samples of it were looked for.
+        bytes_scanned: How much of the file was read; 0 for a store that asks its tables instead.
         residues: The samples that were found although nothing that is alive holds them.
         log_emptied: Whether the write-ahead log could be emptied; not while another process or
             a long reader holds on to it.
+        unsearched: Where the database may keep copies that the store cannot look at, such as
+            backups; how long is for its administrator to set. Empty for SQLite.
     """
 
     probes: int = 0
     bytes_scanned: int = 0
     residues: tuple[str, ...] = ()
     log_emptied: bool = True
+    unsearched: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -341,7 +349,7 @@ class ForgetReceipt:
         dry_run: Whether nothing was changed.
         rebuilt: What was made anew: "text_index", "file", and how many messages got new index
             rows ("reindexed") and vectors ("reembedded") because a neighbour went.
-        scan: The search for what is left; None for a dry run and for a store without a file.
+        scan: The search for what is left; None for a dry run and for a SQLite store in memory.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -356,7 +364,7 @@ class ForgetReceipt:
 
     @property
     def is_clean(self) -> bool:
-        """Whether a search of the file found nothing of what was removed."""
+        """Whether a search found nothing of what was removed, where it could look at all."""
         return self.scan is not None and self.scan.log_emptied and not self.scan.residues
 
 

@@ -25,8 +25,8 @@ PLAN_NOTES: Final[Mapping[str, str]] = {
     "embedder.seize": "none: a lock on the table meta",
     "embedder.read": "primary key of meta, a table of a few rows",
     "embedder.tie": "primary key of meta",
-    "embedder.any_vector": "full scan of chunk that ends at the first vector; asked only when "
-    "another embedder claims the store",
+    "embedder.any_vector": "primary key of chunk in its order, left at the first vector; asked "
+    "only when another embedder claims the store",
     "embedder.drop_vectors": "full scan of chunk: every vector goes",
 }
 """The index each statement is meant to use, and why, for a store of any size."""

@@ -43,6 +43,7 @@ PLAN_NOTES: Final[Mapping[str, str]] = {
     "link.update": "primary key of link",
     "link.delete": "primary key of link",
     "link.updated": "primary key of link, then the primary key of record for both ends",
+    "link.read": "unique key of link (id), then the primary key of record for both ends",
     "link.list": "with a record: unique key of record (id), then the unique key of link for links "
     "that start there and link_target for those that end there; with a scope only: record_owner "
     "(user_id, record_type, seq), then the unique key of link (source_seq, …)",
@@ -197,6 +198,16 @@ def read_link(t: Tables, seq: int) -> Statement:
         text=f"SELECT {_COLUMNS} FROM {_joined(t)} WHERE l.seq = :seq",
         kind=StatementKind.QUERY,
         binds={"seq": seq},
+    )
+
+
+def read_link_by_id(t: Tables, link_id: str) -> Statement:
+    """Read a link by its id."""
+    return Statement(
+        name="link.read",
+        text=f"SELECT {_COLUMNS} FROM {_joined(t)} WHERE l.id = :id",
+        kind=StatementKind.QUERY,
+        binds={"id": link_id},
     )
 
 
@@ -358,6 +369,15 @@ def link_values(link_changes: LinkChanges) -> dict[str, Any]:
         else:
             values[name] = dict(value) if name == "metadata" else value
     return values
+
+
+def has_values(link: RecordRelation, link_changes: LinkChanges) -> bool:
+    """Tell whether a link is as a change leaves it."""
+    return all(
+        getattr(link, name) == value
+        for name in LinkChanges.__slots__
+        if (value := getattr(link_changes, name)) is not NOT_SET_MARKER
+    )
 
 
 def _found(rows: Rows, link_id: str) -> tuple[int, int, int]:

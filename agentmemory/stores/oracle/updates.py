@@ -35,7 +35,6 @@ from agentmemory.stores.oracle.indexing import (
 )
 from agentmemory.stores.oracle.rows import (
     BIND_TYPES,
-    THREAD_SELECT,
     metadata_binds,
     record_from_row,
     thread_from_row,
@@ -52,6 +51,7 @@ from agentmemory.stores.oracle.writes import (
     insert_sources,
     lock_expected,
     no_thread,
+    read_thread,
     read_written,
 )
 
@@ -60,7 +60,6 @@ if TYPE_CHECKING:
 
 PLAN_NOTES: Final[Mapping[str, str]] = {
     "thread.update": "unique key of thread (id)",
-    "thread.updated": "unique key of thread (id)",
     "thread.lock_of_record": "unique key of record (id) for the filter's one id, then the unique "
     "key of thread (id)",
     "record.lock_target": "unique key of record (id) for the filter's one id",
@@ -93,12 +92,7 @@ def update_thread(
             binds={"now": now, "thread_id": thread_id, **values},
             types={name: BIND_TYPES[name] for name in values},
         ),
-        Statement(
-            name="thread.updated",
-            text=f"SELECT {THREAD_SELECT} FROM {t.thread} WHERE id = :thread_id",
-            kind=StatementKind.QUERY,
-            binds={"thread_id": thread_id},
-        ),
+        read_thread(t, thread_id),
     )
 
 
@@ -319,10 +313,12 @@ async def change_record(
     return record_from_row(stored[0])
 
 
-def took_effect(record: ScopedRecord, changes: RecordChanges, now: datetime) -> bool:
-    """Tell whether a record is as a change of that time left it."""
-    return record.updated_at == now and all(
-        getattr(record, name) == value
-        for name in RecordChanges.__slots__
+def took_effect(
+    stored: ScopedRecord | ThreadRecord, changes: RecordChanges | ThreadChanges, now: datetime
+) -> bool:
+    """Tell whether a record or thread is as a change of that time left it."""
+    return stored.updated_at == now and all(
+        getattr(stored, name) == value
+        for name in type(changes).__slots__
         if (value := getattr(changes, name)) is not NOT_SET_MARKER
     )

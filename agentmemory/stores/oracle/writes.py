@@ -34,6 +34,7 @@ from agentmemory.stores.oracle.rows import (
     BIND_TYPES,
     INSERT_COLUMNS,
     THREAD_COLUMNS,
+    THREAD_SELECT,
     record_binds,
     thread_binds,
 )
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 PLAN_NOTES: Final[Mapping[str, str]] = {
     "thread.insert": "none: one row",
+    "thread.read": "unique key of thread (id)",
     "thread.lock": "unique key of thread (id), once for each listed id",
     "record.expect": "unique key of record (id), once for each listed id",
     "record.taken": "unique key of record (id) alone, once for each listed id",
@@ -70,6 +72,16 @@ def insert_thread(t: Tables, thread: ThreadRecord) -> Statement:
         kind=StatementKind.DML,
         binds=values,
         types={name: BIND_TYPES[name] for name in values},
+    )
+
+
+def read_thread(t: Tables, thread_id: str) -> Statement:
+    """Read a thread."""
+    return Statement(
+        name="thread.read",
+        text=f"SELECT {THREAD_SELECT} FROM {t.thread} WHERE id = :thread_id",
+        kind=StatementKind.QUERY,
+        binds={"thread_id": thread_id},
     )
 
 

@@ -1,7 +1,7 @@
 """How long `add_messages` takes while memories are drawn out of messages in the background.
 
-The database is a file. The language model is scripted: one takes its time, so that work piles up as
-it does with a real one, and one answers at once, so that there is always work that competes with the
+The database is a file. The language models are scripted: one takes its time, so that work piles up
+as it does with a real one; one answers at once, so that there is always work that competes with the
 calls. Words only: embedding is not what is measured.
 """
 

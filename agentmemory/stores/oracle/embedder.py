@@ -77,7 +77,8 @@ def any_vector(t: Tables) -> Statement:
     """Look for a stored vector."""
     return Statement(
         name="embedder.any_vector",
-        text=f"SELECT c.id FROM {t.chunk} c WHERE c.embedding IS NOT NULL FETCH FIRST 1 ROWS ONLY",
+        text=f"SELECT c.id FROM {t.chunk} c WHERE c.embedding IS NOT NULL "
+        f"ORDER BY c.id FETCH FIRST 1 ROWS ONLY",
         kind=StatementKind.QUERY,
     )
 

@@ -57,7 +57,6 @@ PLAN_NOTES: Final[Mapping[str, str]] = {
     "gone.among": "full scan of gone",
     "gone.sample": "full scan of gone, then the primary key of record",
     "gone.sample_threads": "full scan of gone_thread",
-    "gone.still_there": "primary key of record, once for each listed seq",
     "gone.delete_summary": "as gone.count_summaries, then the primary key of summary",
     "gone.delete_job": "full scan of gone_thread, then job_thread (thread_id, seq)",
     "gone.delete_chunk": "full scan of gone, then the unique key of chunk (record_seq, position)",
@@ -421,15 +420,4 @@ def delete_named(t: Tables) -> Statement:
         f"DELETE FROM {t.source} WHERE message_id IN (SELECT r.id FROM {t.gone} g "
         f"JOIN {t.record} r ON r.seq = g.seq) "
         f"AND record_seq NOT IN (SELECT z.seq FROM {t.gone} z)",
-    )
-
-
-def still_there(t: Tables, seqs: Iterable[int]) -> Statement:
-    """Read which of some records are there."""
-    condition, binds = listed("r.seq", "seq", seqs)
-    return Statement(
-        name="gone.still_there",
-        text=f"SELECT r.seq FROM {t.record} r WHERE {condition}",
-        kind=StatementKind.QUERY,
-        binds=binds,
     )

@@ -384,6 +384,21 @@ class Erasure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Capability:
+    """Something a database can do or cannot.
+
+    Args:
+        name: Stable, as "text_index".
+        available: Whether it can.
+        detail: What that means for the store, in words.
+    """
+
+    name: str
+    available: bool
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoreStats:
     """What a store holds.
 
@@ -397,6 +412,7 @@ class StoreStats:
         size_bytes: Size of the database; None if it cannot be told.
         schema_version: Version of the schema.
         embedder: Name of the embedder the vectors come from; None without vectors.
+        capabilities: What the database can do, where that differs between databases.
     """
 
     records: Mapping[str, int]
@@ -408,6 +424,7 @@ class StoreStats:
     size_bytes: int | None
     schema_version: int
     embedder: str | None
+    capabilities: tuple[Capability, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

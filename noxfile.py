@@ -111,6 +111,34 @@ def real_llm(session: nox.Session) -> None:
     session.run("pytest", "-m", "real_llm", *session.posargs)
 
 
+# What needs neither a database nor an emulated one: SQL is data here.
+ORACLE_SQL = tuple(
+    f"tests/stores/oracle/test_{name}.py"
+    for name in ("sql_lint", "snapshots", "plan_notes", "statement_properties", "explain")
+)
+
+
+@nox.session
+def oracle_sql(session: nox.Session) -> None:
+    """Check every statement of the Oracle store: linter, snapshots, properties, plan notes."""
+    install_dev(session)
+    session.run("pytest", *ORACLE_SQL, *session.posargs)
+
+
+@nox.session
+def oracle_fake(session: nox.Session) -> None:
+    """Run the Oracle store on the emulated network and database; proves ours, not Oracle's part."""
+    install_dev(session)
+    session.run("pytest", "tests/stores/oracle", *session.posargs)
+
+
+@nox.session
+def oracle_live(session: nox.Session) -> None:
+    """Run the store on the database that AGENTMEMORY_ORACLE_DSN, _USER and _PASSWORD name."""
+    install_dev(session)
+    session.run("pytest", "-m", "oracle_live", "tests/stores/oracle/live", *session.posargs)
+
+
 @nox.session
 def wheel(session: nox.Session) -> None:
     """Build the wheel, install it alone, and use it from outside the checkout."""

@@ -316,7 +316,9 @@ def no_quoted_names(sql: Sql) -> Iterator[Finding]:
 def like_with_escape(sql: Sql) -> Iterator[Finding]:
     """% and _ of a caller's text are wildcards unless a LIKE says how they are escaped."""
     for token in sql.tokens:
-        if token.is_word("LIKE"):
+        pattern = sql.after(token)
+        ours = pattern is not None and pattern.kind == "string" and "_" not in pattern.text
+        if token.is_word("LIKE") and not ours:
             rest = [item for item in sql.tokens[token.place + 1 :] if item.depth <= token.depth]
             words = {item.upper for item in rest[:4]}
             if "ESCAPE" not in words:

@@ -36,13 +36,13 @@ MAX_BATCH: Final = 1024
 
 _NAME: Final = re.compile(r"(?:[A-Za-z][A-Za-z0-9_$#]{0,127}\.)?[A-Za-z][A-Za-z0-9_$#]{0,127}")
 
-PLAN_NOTES: Final[Mapping[str, str]] = {"embedder.embed": "none: no table is read"}
+PLAN_NOTES: Final[Mapping[str, str]] = {"model.embed": "none: no table is read"}
 
 
 def embed_text(model: str, input_name: str, text: str) -> Statement:
     """Embed one text; names are checked, for they cannot be bound."""
     return Statement(
-        name="embedder.embed",
+        name="model.embed",
         text=f"SELECT VECTOR_EMBEDDING({model} USING :content AS {input_name}) FROM dual",
         kind=StatementKind.QUERY,
         binds={"content": text},

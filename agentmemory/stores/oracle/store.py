@@ -19,6 +19,7 @@ from agentmemory.stores.oracle.engine import OracleEngine
 from agentmemory.stores.oracle.index_setup import missing_indexes
 from agentmemory.stores.oracle.layers import OracleLayers
 from agentmemory.stores.oracle.migrations import Migrator, examine, read_row
+from agentmemory.stores.oracle.outbox import OracleOutbox
 from agentmemory.stores.oracle.registry import RegistryRow
 from agentmemory.stores.oracle.schema import (
     DEFAULT_STORE_ID,
@@ -28,9 +29,10 @@ from agentmemory.stores.oracle.schema import (
 )
 from agentmemory.stores.oracle.search_indexes import SearchIndexes
 from agentmemory.stores.oracle.statistics import read_stats
+from agentmemory.stores.oracle.writing import OracleLinks, OracleWriting
 
 
-class OracleStore(OracleLayers):
+class OracleStore(OracleLayers, OracleWriting, OracleLinks, OracleOutbox):
     """A `MemoryStore` in an Oracle AI Database.
 
     Args:
@@ -134,8 +136,9 @@ class OracleStore(OracleLayers):
         await self._engine.close()
 
     async def stats(self, now: datetime) -> StoreStats:
-        """Count what is stored."""
-        return await self._engine.read(lambda transaction: read_stats(transaction, self._t, now))
+        """Count what is stored, and say what the database can do."""
+        counted = await self._engine.read(lambda transaction: read_stats(transaction, self._t, now))
+        return replace(counted, capabilities=self._engine.capabilities.report())
 
 
 def _check_policy(value: object) -> SchemaPolicy:

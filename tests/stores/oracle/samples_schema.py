@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from agentmemory.config import SearchIndexSyncMode
 from agentmemory.stores.oracle import (
     ddl,
+    embedder_model,
     index_setup,
     registry,
     reindexing,
@@ -47,6 +48,7 @@ def sample_statements(t: Tables) -> list[Statement]:
         index_setup.count_vectors(t),
         reindexing.records_after(t, 200),
         index_setup.size_of_vectors(t),
+        embedder_model.embed_text("MINILM", "DATA", "a kite"),
         statistics.count_records(t, NOW),
         statistics.count_jobs(t),
         statistics.count_rest(t),

@@ -146,6 +146,7 @@ BAD_SQL = {
     ),
     "like_with_escape": (
         "SELECT r.id FROM DEFAULT_RECORD r WHERE r.id LIKE :pattern",
+        "SELECT r.id FROM DEFAULT_RECORD r WHERE r.record_type LIKE 'user_%'",
         "SELECT r.id FROM DEFAULT_RECORD r WHERE r.id NOT LIKE :a AND r.actor LIKE :b ESCAPE '!'",
     ),
     "select_from_something": (
@@ -291,6 +292,7 @@ GOOD_SQL = (
     ),
     "SELECT r.id FROM DEFAULT_RECORD r WHERE r.actor LIKE :p ESCAPE '!' ORDER BY r.actor NULLS FIRST",
     "SELECT DISTINCT r.actor FROM DEFAULT_RECORD r ORDER BY r.actor NULLS LAST",
+    "SELECT r.id FROM DEFAULT_RECORD r WHERE r.record_type LIKE '%profile'",
     "SELECT r.actor FROM DEFAULT_RECORD r WHERE r.actor IS NOT NULL ORDER BY r.actor, r.seq",
     (
         "SELECT COUNT(*), COUNT(DISTINCT r.user_id), 2 * r.hit_count FROM DEFAULT_RECORD r "

@@ -1,0 +1,3 @@
+-- model.embed (query)
+-- :content
+SELECT VECTOR_EMBEDDING(MINILM USING :content AS DATA) FROM dual

@@ -41,8 +41,12 @@ class Corpus:
 
 
 def inverse_frequency(chunks: int, frequency: int) -> float:
-    """Return what a word is worth that `frequency` of all chunks hold."""
-    return math.log1p((chunks - frequency + 0.5) / (frequency + 0.5))
+    """Return what a word is worth that `frequency` of all chunks hold.
+
+    Both may have been counted at different moments, so a frequency counts as at most all chunks.
+    """
+    held = min(frequency, chunks)
+    return math.log1p((chunks - held + 0.5) / (held + 0.5))
 
 
 class Bm25:
@@ -50,21 +54,21 @@ class Bm25:
 
     Args:
         corpus: What the index holds in all.
-        frequencies: How many chunks hold each term of the query.
+        frequencies: How many chunks hold each term of the query. A term that no chunk held when
+            they were counted counts as one that a single chunk holds, so that it is worth
+            something where it stands by now.
     """
 
     def __init__(self, corpus: Corpus, frequencies: Mapping[QueryTerm, int]) -> None:
         # In this order sums of floats are the same whatever store brought the terms.
         held = sorted(
-            (frequency, term.text, term.prefix)
-            for term, frequency in frequencies.items()
-            if frequency
+            (max(frequency, 1), term.text, term.prefix) for term, frequency in frequencies.items()
         )
         self._terms = [
             (text, prefix, inverse_frequency(corpus.chunks, frequency))
             for frequency, text, prefix in held
         ]
-        self._average = corpus.average
+        self._average = corpus.average or 1.0
 
     def score(self, fields: Sequence[str]) -> float:
         """Return the score of one chunk; 0.0 where no word of a weighted field matches.

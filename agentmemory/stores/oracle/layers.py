@@ -25,7 +25,6 @@ from agentmemory.layering import (
 from agentmemory.records import Layer, ScopedRecord, Tier
 from agentmemory.requests import RecordFilter
 from agentmemory.stores.absence import missing
-from agentmemory.stores.bm25 import Corpus
 from agentmemory.stores.index_fields import layer_token
 from agentmemory.stores.layer_scores import (
     RESTORED_FROM,
@@ -41,7 +40,7 @@ from agentmemory.stores.oracle.reading import OracleReading
 from agentmemory.stores.oracle.records import records_at, records_where, select_records
 from agentmemory.stores.oracle.rows import record_from_row
 from agentmemory.stores.oracle.schema import Tables
-from agentmemory.stores.oracle.search import Frequencies, SearchTools
+from agentmemory.stores.oracle.search import SearchTools, Statistics
 from agentmemory.stores.oracle.statement import BindType, Statement, StatementKind, Transaction
 from agentmemory.stores.oracle.text_tokens import encode_scope_token
 from agentmemory.stores.oracle.trips import Rows, Trip
@@ -112,7 +111,7 @@ def active(t: Tables, query: LayerQuery) -> Statement:
     return Statement(
         name="layers.active",
         text=f"SELECT COUNT(*) FROM (SELECT r.seq FROM {t.record} r WHERE {where.sql} "
-        f"FETCH FIRST {where.bind('most', query.count_to)} ROWS ONLY) x",
+        f"ORDER BY r.layer, r.tier FETCH FIRST {where.bind('most', query.count_to)} ROWS ONLY) x",
         kind=StatementKind.QUERY,
         binds=where.binds,
     )
@@ -445,19 +444,16 @@ async def match_layers(
     always = trip.add(critical(t, query.filter))
     counted = trip.add(active(t, query)) if query.count_to else []
     terms = terms_of(query.words)
-    frequencies = Frequencies(t, tools, terms)
-    sizes: Rows = []
+    statistics = Statistics(t, tools, terms)
+    statistics.ask(trip)
     chunks: dict[Layer, Rows] = {layer: [] for layer in query.pools if layer is not Layer.CRITICAL}
     if terms:
-        if tools.counts.corpus is None:
-            sizes = trip.add(lexical.corpus(t))
-        frequencies.ask(trip)
         for layer in chunks:
             chunks[layer] = trip.add(matches(t, query, layer, text_index=tools.text_index))
     await trip.run(transaction)
 
-    corpus = tools.counts.corpus or (lexical.corpus_of(sizes) if sizes else Corpus(0, 0))
-    words = weigh_words(query.words, corpus.chunks, frequencies.answer(corpus))
+    corpus, frequencies = statistics.answer()
+    words = weigh_words(query.words, corpus.chunks, frequencies)
     scored = {
         layer: best(map(_chunk, rows), words, query.pools[layer]) for layer, rows in chunks.items()
     }

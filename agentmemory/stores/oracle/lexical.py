@@ -29,6 +29,9 @@ MAX_QUERY_BYTES: Final = 3800
 LARGE_STORE: Final = 20_000
 """From so many chunks on each process remembers counts."""
 
+COMMON: Final = 1000
+"""From so many chunks on the count of a word is remembered; rarer words are counted quickly."""
+
 REMEMBERED_S: Final = 60.0
 """Seconds that counts of a large store are good for."""
 
@@ -56,11 +59,11 @@ PLAN_NOTES: Final[Mapping[str, str]] = {
 
 
 class TermCounts:
-    """How many chunks hold what; each process remembers it of a large store for a minute.
+    """How many chunks there are and hold common words; remembered of a large store for a minute.
 
     In a store of fewer than `LARGE_STORE` chunks every search counts anew, so that scores are
-    exact. In a larger one a minute's writes move a score by less than anybody could see, while
-    counting a common word reads postings of half the store.
+    exact. In a larger one a minute's writes move the score of a common word by less than anybody
+    could see, while counting it reads postings of a good part of the store.
 
     Args:
         clock: Tells seconds.
@@ -78,20 +81,26 @@ class TermCounts:
 
     def frequency(self, key: str) -> int | None:
         """Return how many chunks hold what `key` stands for; None if it has to be asked for."""
-        return None if self.corpus is None else self._good(self._held.get(key))
+        return self._good(self._held.get(key))
 
-    def remember(self, corpus: Corpus, frequencies: Mapping[str, int]) -> None:
-        """Take note of what was counted now."""
-        if corpus.chunks < LARGE_STORE:
-            self._corpus = None
+    def remember(self, corpus: Corpus | None, frequencies: Mapping[str, int]) -> None:
+        """Take note of what was counted now.
+
+        Args:
+            corpus: The size of the store, if it was asked for.
+            frequencies: Counts by key.
+        """
+        now = self._clock()
+        if corpus is not None:
+            self._corpus = (now, corpus) if corpus.chunks >= LARGE_STORE else None
+        if self._corpus is None:
             self._held.clear()
             return
-        now = self._clock()
-        if self.corpus is None:
-            self._corpus = now, corpus
         if len(self._held) + len(frequencies) > _MOST_REMEMBERED:
             self._held.clear()
-        self._held.update((key, (now, count)) for key, count in frequencies.items())
+        self._held.update(
+            (key, (now, count)) for key, count in frequencies.items() if count >= COMMON
+        )
 
     def _good(self, noted: tuple[float, T] | None) -> T | None:
         if noted is None or self._clock() - noted[0] > REMEMBERED_S:

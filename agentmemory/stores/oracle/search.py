@@ -1,15 +1,15 @@
 """Both arms of a search on an Oracle store, in two round trips whatever the number of queries.
 
-The first trip asks both arms of every query and how large the store is; the second one reads
-what both brought together: records, fields, distances, and how many chunks hold each word. May
+The first trip asks both arms of every query; the second one reads what both brought together:
+records, fields, distances, and how many chunks there are and hold each word. Only where the
+vector index finds too few that pass the filter, a trip between them compares all vectors. May
 import bm25, candidates, lexical, vectors, records, rows and trips.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from agentmemory.requests import Candidate, CandidateQuery, QueryTerm
 from agentmemory.stores.bm25 import Bm25, Corpus
@@ -22,9 +22,7 @@ from agentmemory.stores.oracle.rows import record_from_row
 from agentmemory.stores.oracle.schema import Tables
 from agentmemory.stores.oracle.statement import Statement, Transaction
 from agentmemory.stores.oracle.trips import Rows, Trip
-
-if TYPE_CHECKING:
-    from agentmemory.requests import FloatVector
+from agentmemory.stores.oracle.where import batches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +40,8 @@ class SearchTools:
     counts: TermCounts
 
 
-class Frequencies:
-    """Asks on any trip how many chunks hold each of some terms, unless that is remembered.
+class Statistics:
+    """Asks on any trip how many chunks there are and hold each of some terms.
 
     Args:
         t: The tables.
@@ -55,18 +53,20 @@ class Frequencies:
         self._t = t
         self._tools = tools
         self._keys = {lexical.pattern(term): term for term in terms}
-        self._asked: list[str] = []
+        self._corpus = tools.counts.corpus
+        self._known = {
+            key: count for key in self._keys if (count := tools.counts.frequency(key)) is not None
+        }
+        self._asked = [key for key in self._keys if key not in self._known]
+        self._sizes: Rows = []
         self._rows: Rows = []
-        self._known: dict[str, int] = {}
 
     def ask(self, trip: Trip) -> None:
         """Let a trip find out what is not remembered."""
-        for key in self._keys:
-            known = self._tools.counts.frequency(key)
-            if known is None:
-                self._asked.append(key)
-            else:
-                self._known[key] = known
+        if not self._keys:
+            return
+        if self._corpus is None:
+            self._sizes = trip.add(lexical.corpus(self._t))
         if not self._asked:
             return
         if self._tools.text_index:
@@ -75,13 +75,15 @@ class Frequencies:
             needles = [lexical.needle(self._keys[key]) for key in self._asked]
             self._rows = trip.add(lexical.frequencies_by_scan(self._t, needles))
 
-    def answer(self, corpus: Corpus) -> dict[QueryTerm, int]:
+    def answer(self) -> tuple[Corpus, dict[QueryTerm, int]]:
         """Return the numbers after the trip, and remember them if the store is large."""
-        # One row each from the text index, one row in all from a scan of an empty store or not.
+        size = lexical.corpus_of(self._sizes) if self._sizes else None
+        # The text index answers each in a row of its own, a scan all in one, filled up.
         counted = [value or 0 for row in self._rows for value in row]
         fresh = dict(zip(self._asked, counted, strict=False))
-        self._tools.counts.remember(corpus, fresh)
-        return {self._keys[key]: count for key, count in {**self._known, **fresh}.items()}
+        self._tools.counts.remember(size, fresh)
+        counts = {self._keys[key]: count for key, count in {**self._known, **fresh}.items()}
+        return self._corpus or size or Corpus(0, 0), counts
 
 
 async def find_candidates(
@@ -107,40 +109,40 @@ async def find_candidates(
     arms = _Arms(t, tools, queries)
     trip = Trip()
     embedder = trip.add(read_embedder(t)) if first.vector is not None else []
-    sizes = arms.ask(trip)
+    arms.ask(trip)
     await trip.run(transaction)
     check_embedder(embedder)
-    corpus = tools.counts.corpus or (lexical.corpus_of(sizes) if sizes else Corpus(0, 0))
-    worded, near = arms.answer()
+    arms.ask_short(trip)
+    await trip.run(transaction)
+    worded, near = arms.worded(), arms.near()
 
     union = list(dict.fromkeys(seq for pool in (*worded, *near) for seq in pool))
     if not union:
         return [() for _ in queries]
-    cosines = (
-        {}
-        if arms.is_approximate
-        else {seq: cosine for pool in near for seq, cosine in pool.items()}
-    )
+    cosines = arms.exact_cosines()
     rest = [seq for seq in union if seq not in cosines]
-    rows = trip.add(records_at(t, "search.records", union))
+    statistics = Statistics(t, tools, first.terms)
+    statistics.ask(trip)
+    rows = trip.add(*(records_at(t, "search.records", part) for part in batches(union)))
     fields: Rows = []
-    frequencies = Frequencies(t, tools, first.terms)
     if first.terms:
-        fields = trip.add(lexical.fields(t, union))
-        frequencies.ask(trip)
-    far = (
-        trip.add(vectors.distances(t, first.vector, rest))
-        if first.vector is not None and rest
-        else []
-    )
+        fields = trip.add(*(lexical.fields(t, part) for part in batches(union)))
+    far: Rows = []
+    if first.vector is not None:
+        far = trip.add(*(vectors.distances(t, first.vector, part) for part in batches(rest)))
     await trip.run(transaction)
     records = {record.seq: record for record in map(record_from_row, rows)}
-    scores = Bm25(corpus, frequencies.answer(corpus)).best((seq, texts) for seq, texts in fields)
+    scores = Bm25(*statistics.answer()).best((seq, texts) for seq, texts in fields)
     cosines.update(vectors.cosines(far))
     return [
-        assemble(query, words, list(nearest), records, scores, cosines)
+        assemble(query, words, _nearest_first(nearest, cosines), records, scores, cosines)
         for query, words, nearest in zip(queries, worded, near, strict=True)
     ]
+
+
+def _nearest_first(seqs: Iterable[int], cosines: Mapping[int, float]) -> list[int]:
+    """Order records by cosine, ties by seq; those that lost their vector meanwhile are left out."""
+    return sorted((seq for seq in seqs if seq in cosines), key=lambda seq: (-cosines[seq], seq))
 
 
 class _Arms:
@@ -152,37 +154,56 @@ class _Arms:
         self._queries = queries
         self._worded: list[Rows] = []
         self._near: list[Rows] = []
-        self.is_approximate = False
+        self._exact: set[int] = set()
 
-    def ask(self, trip: Trip) -> Rows:
-        """Let a trip ask the arms; returns where the size of the store will arrive, if asked."""
-        sizes: Rows = []
-        first = self._queries[0]
-        if first.terms and self._tools.counts.corpus is None:
-            sizes = trip.add(lexical.corpus(self._t))
-        for query in self._queries:
+    def ask(self, trip: Trip) -> None:
+        """Let a trip ask the arms."""
+        for place, query in enumerate(self._queries):
             self._worded.append(trip.add(self._pool(query)) if query.terms else [])
-            self._near.append(
-                trip.add(self._nearest(query, query.vector)) if query.vector is not None else []
-            )
-        return sizes
+            self._near.append([])
+            if self._is_approximate(query):
+                self._near[place] = trip.add(vectors.approximate(self._t, query))
+            elif query.vector is not None:
+                self._ask_exactly(trip, place)
 
-    def answer(self) -> tuple[list[list[int]], list[dict[int, float]]]:
-        """Return what the arms brought: records by seq, best first, and cosines by seq."""
-        worded = [[row[0] for row in rows] for rows in self._worded]
-        near = [
-            dict(list(vectors.cosines(rows).items())[: query.pool])
+    def ask_short(self, trip: Trip) -> None:
+        """Compare all vectors where the vector index found too few that pass the filter."""
+        for place, query in enumerate(self._queries):
+            if self._is_approximate(query) and len(self._near[place]) < query.pool:
+                self._ask_exactly(trip, place)
+
+    def _ask_exactly(self, trip: Trip, place: int) -> None:
+        self._near[place] = trip.add(vectors.nearest(self._t, self._queries[place]))
+        self._exact.add(place)
+
+    def worded(self) -> list[list[int]]:
+        """Return what the lexical arm brought each query: records by seq, best first."""
+        return [[row[0] for row in rows] for rows in self._worded]
+
+    def near(self) -> list[list[int]]:
+        """Return what the vector arm brought each query: records by seq, the nearest first."""
+        return [
+            list(vectors.cosines(rows))[: query.pool]
             for query, rows in zip(self._queries, self._near, strict=True)
         ]
-        return worded, near
+
+    def exact_cosines(self) -> dict[int, float]:
+        """Return the cosines that were compared; those of a vector index may be estimates."""
+        return {
+            seq: cosine
+            for place, rows in enumerate(self._near)
+            if place in self._exact
+            for seq, cosine in vectors.cosines(rows[: self._queries[place].pool]).items()
+        }
 
     def _pool(self, query: CandidateQuery) -> Statement:
         if self._tools.text_index:
             return lexical.pool(self._t, query)
         return lexical.pool_by_scan(self._t, query)
 
-    def _nearest(self, query: CandidateQuery, vector: FloatVector) -> Statement:
-        if self._tools.vector_dimension == len(vector) and not vectors.is_narrow(query.filter):
-            self.is_approximate = True
-            return vectors.approximate(self._t, query)
-        return vectors.nearest(self._t, query)
+    def _is_approximate(self, query: CandidateQuery) -> bool:
+        return (
+            query.vector is not None
+            and self._tools.vector_dimension == len(query.vector)
+            and not vectors.is_narrow(query.filter)
+        )

@@ -6,9 +6,9 @@ May import requests, scope, filters, schema and filter_sql.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from agentmemory.requests import RecordFilter
 from agentmemory.scope import NOT_SET_MARKER, DimensionMatch, OptionalId
@@ -16,8 +16,13 @@ from agentmemory.stores.filters import parse_filter
 from agentmemory.stores.oracle.filter_sql import compile_filter
 from agentmemory.stores.oracle.schema import Tables
 
+T = TypeVar("T")
+
 MAX_LISTED: Final = 512
 """Most values of one IN-list."""
+
+MAX_BATCH: Final = 4096
+"""Most values of one statement, whose binds are bounded; more become several statements."""
 
 
 @dataclass(slots=True)
@@ -85,6 +90,12 @@ def add_list(
         )
         parts.append(f"{column} {'NOT IN' if negated else 'IN'} ({marks})")
     where.add(f"({(' AND ' if negated else ' OR ').join(parts)})")
+
+
+def batches(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Cut a list into parts of at most `MAX_BATCH` values."""
+    for start in range(0, len(values), MAX_BATCH):
+        yield values[start : start + MAX_BATCH]
 
 
 def add_metadata(where: Where, column: str, raw: Mapping[str, Any] | None) -> None:

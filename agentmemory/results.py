@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import Any, Final
 
 import orjson
@@ -84,7 +85,12 @@ class SearchResultFormatConfig:
 
     def over(self, base: SearchResultFormatConfig) -> SearchResultFormatConfig:
         """Fill what this configuration leaves out from another."""
+        if NOT_SET_MARKER not in _OPTIONS(self):
+            return self
         return _filled(self, base)
+
+
+_OPTIONS: Final = attrgetter(*(option.name for option in fields(SearchResultFormatConfig)))
 
 
 @functools.lru_cache(maxsize=256)

@@ -27,13 +27,12 @@ from agentmemory.results import (
     Explanation,
     SearchResult,
     SearchResultFormatConfig,
-    StageTrace,
     Summary,
 )
 from agentmemory.retrieval.fan_out import fan_out
 from agentmemory.retrieval.fusion import order_key
 from agentmemory.retrieval.query import PreparedQuery
-from agentmemory.retrieval.ranked import Ranked
+from agentmemory.retrieval.ranked import Ranked, Step
 from agentmemory.retrieval.refine import settled
 from agentmemory.retrieval.request import (
     DEFAULT_MAX_LINKED_RESULTS,
@@ -579,7 +578,7 @@ def _merged(sets: Sequence[Sequence[Ranked]]) -> list[Ranked]:
 
 
 def _marked(item: Ranked, reason: str) -> Ranked:
-    return item.after(StageTrace(stage="card", reason=reason))
+    return item.after(Step("card", reason=reason))
 
 
 def _notes(

@@ -40,24 +40,28 @@ def is_exempt(record: Record) -> bool:
     return record.record_type == "guideline" and record.stability is not Stability.VOLATILE
 
 
-def decayed(
-    relevance: float, record: Record, *, config: DecayConfig, now: datetime
-) -> tuple[float, str]:
-    """Return a relevance after decay, and why.
-
-    Blend: `(1 - w) * relevance + w * freshness`. Multiply: `relevance * freshness`. A record
-    that does not age counts as fresh.
-    """
+def freshness_of(record: Record, *, config: DecayConfig, now: datetime) -> float:
+    """Return how fresh a record is; one that does not age counts as fresh."""
     if is_exempt(record):
-        fresh = 1.0
-        why = "does not age"
-    else:
-        age = now - record.effective_time
-        half_life = config.half_life_of(record.record_type)
-        fresh = freshness(age, half_life=half_life, shape=config.shape)
-        days = max(age / _DAY, 0.0)
-        why = f"{days:.1f} days old, freshness {fresh:.3f}"
+        return 1.0
+    half_life = config.half_life_of(record.record_type)
+    return freshness(now - record.effective_time, half_life=half_life, shape=config.shape)
+
+
+def decayed(relevance: float, fresh: float, *, config: DecayConfig) -> float:
+    """Return a relevance after decay.
+
+    Blend: `(1 - w) * relevance + w * freshness`. Multiply: `relevance * freshness`.
+    """
     if config.combine == "multiply":
-        return relevance * fresh, why
+        return relevance * fresh
     weight = config.recency_weight
-    return (1 - weight) * relevance + weight * fresh, why
+    return (1 - weight) * relevance + weight * fresh
+
+
+def why_decayed(record: Record, fresh: float, *, now: datetime) -> str:
+    """Return in words how fresh a record is."""
+    if is_exempt(record):
+        return "does not age"
+    days = max((now - record.effective_time) / _DAY, 0.0)
+    return f"{days:.1f} days old, freshness {fresh:.3f}"

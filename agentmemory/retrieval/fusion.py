@@ -60,6 +60,26 @@ class Priors:
             reasons.append(f"preferred scope +{added:g}")
         return total, ", ".join(reasons)
 
+    def of_each(self, candidates: Sequence[Candidate]) -> list[tuple[float, str]]:
+        """Return the same for each of several candidates, of which most are alike."""
+        known: dict[tuple[object, ...], tuple[float, str]] = {}
+        priors = []
+        for candidate in candidates:
+            record = candidate.record
+            named = record.actor if candidate.actor_match else None
+            kind = (
+                candidate.actor_match,
+                named,
+                record.role,
+                record.record_type,
+                candidate.scope_matches,
+            )
+            prior = known.get(kind)
+            if prior is None:
+                prior = known[kind] = self.of(candidate)
+            priors.append(prior)
+        return priors
+
 
 DEFAULT_PRIORS: Final = Priors()
 
@@ -95,18 +115,22 @@ class ScoreFusion:
             weight = 1.0
         elif not lexical or best_lexical <= 0:
             weight = 0.0
+        most = 1 + self.priors.ceiling
+        shown_weight, shown_rest, shown_most = f"{weight:g}", f"{1 - weight:g}", f"{most:g}"
         fused = []
-        for candidate in candidates:
+        for candidate, (prior, why) in zip(
+            candidates, self.priors.of_each(candidates), strict=True
+        ):
             words = (candidate.lexical or 0.0) / best_lexical if best_lexical > 0 else 0.0
             near = 0.0
             if candidate.cosine is not None:
                 near = (candidate.cosine - low) / (high - low) if high > low else 1.0
-            prior, why = self.priors.of(candidate)
-            most = 1 + self.priors.ceiling
             total = weight * words + (1 - weight) * near + prior
-            arms = f"words {words:.3f} x {weight:g} + vector {near:.3f} x {1 - weight:g}"
             added = f", {why}" if why else ""
-            reason = f"{arms}{added}, {total:.3f} of {most:g}"
+            reason = (
+                f"words {words:.3f} x {shown_weight} + vector {near:.3f} x {shown_rest}{added}, "
+                f"{total:.3f} of {shown_most}"
+            )
             fused.append(Fused(candidate=candidate, score=total / most, reason=reason))
         return sorted(fused, key=lambda item: order_key(item.candidate, item.score))
 
@@ -143,14 +167,15 @@ class ReciprocalRankFusion:
         elif not by_words:
             weights = (0.0, 1.0)
         fused = []
-        for candidate in candidates:
+        for candidate, (prior, why) in zip(
+            candidates, self.priors.of_each(candidates), strict=True
+        ):
             ranks = (by_words.get(candidate.record.id), by_vector.get(candidate.record.id))
             total = sum(
                 weight / (self.k + rank)
                 for weight, rank in zip(weights, ranks, strict=True)
                 if rank is not None
             )
-            prior, why = self.priors.of(candidate)
             score = (total * (self.k + 1) + prior) / (1 + self.priors.ceiling)
             shown = [str(rank) if rank else "-" for rank in ranks]
             reason = f"rank {shown[0]} by words, {shown[1]} by vector, k {self.k}"

@@ -9,25 +9,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
-from typing import Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from agentmemory.errors import ConfigurationError, ModelError
 from agentmemory.protocols import MemoryStore
-from agentmemory.results import StageTrace
-from agentmemory.retrieval.decay import decayed
+from agentmemory.retrieval.decay import decayed, freshness_of, why_decayed
 from agentmemory.retrieval.diversity import (
     maximal_marginal_relevance,
     near_duplicates,
     similarities,
 )
+from agentmemory.retrieval.fusion import order_key
 from agentmemory.retrieval.lifecycle import replacements_first
 from agentmemory.retrieval.prune import prune
-from agentmemory.retrieval.ranked import Ranked
+from agentmemory.retrieval.ranked import Ranked, Step
 from agentmemory.retrieval.rerank import rerank_order
 from agentmemory.retrieval.settings import SearchSettings
 from agentmemory.telemetry import Event, emit
+
+if TYPE_CHECKING:
+    from agentmemory.requests import FloatVector
 
 RERANKED_PER_RESULT: Final = 3
 KEPT_PER_RESULT: Final = 2
@@ -84,10 +87,7 @@ class Refiner:
         reordered = []
         for rank, (place, score) in enumerate(order, start=1):
             reason = "scored by the reranker" if score is not None else "not scored, place kept"
-            trace = StageTrace(
-                stage="rerank", rank=rank, score=score, reason=reason, duration_s=took
-            )
-            reordered.append(head[place].after(trace))
+            reordered.append(head[place].after(Step("rerank", rank, score, reason, took)))
         if settings.candidate_pool != "exact":
             return [*reordered, *tail][: KEPT_PER_RESULT * count]
         return [*reordered, *tail]
@@ -96,32 +96,31 @@ class Refiner:
         config = self._settings.decay
         assert config is not None  # noqa: S101 - the caller asked
         started = time.perf_counter()
+        fresh = [freshness_of(item.record, config=config, now=self._now) for item in items]
         scored = [
-            (item, *decayed(relevance, item.record, config=config, now=self._now))
-            for item, relevance in zip(items, scaled(items), strict=True)
+            (decayed(relevance, freshness, config=config), freshness, item)
+            for relevance, freshness, item in zip(scaled(items), fresh, items, strict=True)
         ]
-        scored.sort(
-            key=lambda entry: (
-                -entry[1],
-                -entry[0].record.effective_time.timestamp(),
-                entry[0].record.id,
-            )
-        )
+        scored.sort(key=lambda entry: order_key(entry[2].candidate, entry[0]))
         took = time.perf_counter() - started
         return [
             item.after(
-                StageTrace(stage="decay", rank=rank, score=score, reason=why, duration_s=took)
+                Step(
+                    "decay",
+                    rank,
+                    score,
+                    partial(why_decayed, item.record, freshness, now=self._now),
+                    took,
+                )
             )
-            for rank, (item, score, why) in enumerate(scored, start=1)
+            for rank, (score, freshness, item) in enumerate(scored, start=1)
         ]
 
     async def _diverse(self, items: list[Ranked], count: int) -> list[Ranked]:
         config = self._settings.diversity
         assert config is not None  # noqa: S101 - the caller asked
         started = time.perf_counter()
-        stored = await self._store.vectors([item.record.id for item in items])
-        vectors = [stored.get(item.record.id) for item in items]
-        similarity = similarities(vectors)
+        similarity = similarities(await self._vectors_of(items))
         collapsed: dict[int, int] = dict.fromkeys(range(len(items)), 0)
         if config.duplicate_threshold is not None:
             texts = [item.record.content for item in items]
@@ -141,9 +140,17 @@ class Refiner:
         for rank, place in enumerate(places, start=1):
             others = collapsed[place]
             reason = f"stands for {others} near duplicates" if others else "no near duplicate"
-            trace = StageTrace(stage="diversity", rank=rank, reason=reason, duration_s=took)
-            result.append(items[place].after(trace))
+            result.append(items[place].after(Step("diversity", rank, None, reason, took)))
         return result
+
+    async def _vectors_of(self, items: Sequence[Ranked]) -> list[FloatVector | None]:
+        """Return the vectors of candidates, those that were not brought along from the store."""
+        missing = [item.record.id for item in items if item.candidate.vector is None]
+        stored = await self._store.vectors(missing) if missing else {}
+        return [
+            stored.get(item.record.id) if item.candidate.vector is None else item.candidate.vector
+            for item in items
+        ]
 
     async def _pruned(self, items: list[Ranked], query: str) -> list[Ranked]:
         settings = self._settings
@@ -186,10 +193,7 @@ class Refiner:
         )
         kept = []
         for rank, place in enumerate(outcome.kept, start=1):
-            trace = StageTrace(
-                stage="prune", rank=rank, reason=outcome.reasons[place], duration_s=took
-            )
-            item = items[place].after(trace)
+            item = items[place].after(Step("prune", rank, None, outcome.reasons[place], took))
             for failure in outcome.failures:
                 item = item.noting(f"pruned in part: {failure}")
             kept.append(item)
@@ -215,7 +219,7 @@ def _tell(stage: str, message: str, code: str) -> None:
 
 def settled(items: Sequence[Ranked]) -> list[Ranked]:
     """Put what replaced an invalid record in front of it, and say so."""
-    if all(item.record.replaced_by is None for item in items):
+    if not any(item.candidate.record.replaced_by for item in items):
         return list(items)
     ordered = replacements_first(
         items, key=lambda item: item.record.id, replaced_by=lambda item: item.record.replaced_by
@@ -228,7 +232,7 @@ def settled(items: Sequence[Ranked]) -> list[Ranked]:
             continue
         replaced_by = item.record.replaced_by
         reason = f"behind {replaced_by}, which replaced it" if replaced_by else "moved up for it"
-        result.append(item.after(StageTrace(stage="lifecycle", rank=rank, reason=reason)))
+        result.append(item.after(Step("lifecycle", rank, None, reason)))
     return result
 
 
@@ -239,7 +243,7 @@ def scaled(items: Sequence[Ranked]) -> list[float]:
     to their best, as `(1 + n * share) / (n + 1)`. What a reranker did not score stands below the
     worst that it did.
     """
-    if all(len(item.stages) < 2 for item in items):
+    if all(len(item.steps) < 2 for item in items):
         return [item.score for item in items]
     given = [_reranked_score(item) for item in items]
     known = [score for score in given if score is not None]
@@ -263,15 +267,5 @@ def scaled(items: Sequence[Ranked]) -> list[float]:
 
 def _reranked_score(item: Ranked) -> float | None:
     """Return the reranker's score if no stage after it gave another one."""
-    scoring = [stage for stage in item.stages if stage.stage != "lifecycle"]
+    scoring = [step for step in item.steps if step.stage != "lifecycle"]
     return scoring[-1].score if scoring and scoring[-1].stage == "rerank" else None
-
-
-def without_duration(stage: StageTrace) -> StageTrace:
-    """Leave the duration out of a trace."""
-    return StageTrace(stage=stage.stage, rank=stage.rank, score=stage.score, reason=stage.reason)
-
-
-def with_timings_hidden(items: Sequence[Ranked]) -> list[Ranked]:
-    """Leave the durations out of the traces, so that equal searches give equal results."""
-    return [replace(item, stages=tuple(map(without_duration, item.stages))) for item in items]

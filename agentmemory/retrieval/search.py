@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from agentmemory.protocols import AnswersTogether, Clock, MemoryStore, TokenCounter
@@ -25,8 +26,8 @@ from agentmemory.retrieval.expand import with_linked
 from agentmemory.retrieval.fan_out import fan_out
 from agentmemory.retrieval.lifecycle import as_known
 from agentmemory.retrieval.query import PreparedQuery, prepare_query
-from agentmemory.retrieval.ranked import Ranked
-from agentmemory.retrieval.refine import Refiner, settled, with_timings_hidden, without_duration
+from agentmemory.retrieval.ranked import Ranked, Step
+from agentmemory.retrieval.refine import Refiner, settled
 from agentmemory.retrieval.request import SearchRequest
 from agentmemory.retrieval.settings import SearchSettings
 from agentmemory.retrieval.vectorizer import Vectorizer
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 POOL_PER_RESULT: Final = 4
 MINIMUM_POOL: Final = 60
+COUNTED_RESULTS: Final = 512
+"""Of how many results, as they are shown, the number of tokens is kept."""
 
 
 class Searcher:
@@ -61,7 +64,8 @@ class Searcher:
     ) -> None:
         self._store = store
         self._vectorizer = vectorizer
-        self._counter = token_counter
+        # The same records are found again and again in a conversation.
+        self._count = lru_cache(maxsize=COUNTED_RESULTS)(token_counter.count)
         self._clock = clock
         self._format = format_config
 
@@ -100,7 +104,8 @@ class Searcher:
         )
         if request.trace or not prepared.stages:
             return prepared
-        return replace(prepared, stages=tuple(map(without_duration, prepared.stages)))
+        untimed = tuple(replace(stage, duration_s=None) for stage in prepared.stages)
+        return replace(prepared, stages=untimed)
 
     async def candidates(
         self, request: SearchRequest, prepared: PreparedQuery
@@ -125,6 +130,7 @@ class Searcher:
             terms=prepared.terms,
             vector=prepared.vector,
             actor_terms=prepared.actor_terms,
+            with_vectors=request.settings.diversity is not None,
         )
 
     async def candidates_of_each(
@@ -156,17 +162,9 @@ class Searcher:
         return settled(
             [
                 Ranked(
-                    candidate=item.candidate,
-                    score=item.score,
-                    stages=(
-                        StageTrace(
-                            stage="fusion",
-                            rank=rank,
-                            score=item.score,
-                            reason=item.reason,
-                            duration_s=took,
-                        ),
-                    ),
+                    item.candidate,
+                    item.score,
+                    (Step("fusion", rank, item.score, item.reason, took),),
                 )
                 for rank, item in enumerate(fused, start=1)
             ]
@@ -177,7 +175,7 @@ class Searcher:
         now = request.as_of or request.known_as_of or self._clock.now()
         refiner = Refiner(self._store, request.settings, now=now)
         items = await refiner.refine(ranked, request.query, request.count)
-        return items if request.trace else with_timings_hidden(items)
+        return items if request.trace else [item.untimed() for item in items]
 
     async def expand(
         self, request: SearchRequest, results: list[SearchResult]
@@ -216,7 +214,7 @@ class Searcher:
                 lexical_rank=candidate.lexical_rank,
                 vector_rank=candidate.vector_rank,
                 distance_kind="cosine" if measured else "score",
-                stages=(*prepared.stages, *item.stages),
+                stages=(*prepared.stages, *(step.trace() for step in item.steps)),
                 notes=(*prepared.notes, *item.notes),
             ),
             format_config=self._format,
@@ -230,7 +228,7 @@ class Searcher:
         if hard is None and soft is None:
             return results
         started = time.perf_counter()
-        sizes = [self._counter.count(result.formatted_content) for result in results]
+        sizes = [self._count(result.formatted_content) for result in results]
         kept = select_within_budget(sizes, token_budget=hard, soft_token_budget=soft)
         took = time.perf_counter() - started if request.trace else None
         total = 0

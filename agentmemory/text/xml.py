@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -26,6 +27,8 @@ from agentmemory.errors import ValidationError
 REPLACEMENT: Final = "\ufffd"
 """Stands for each character that XML 1.0 cannot hold."""
 
+# Text that stays as it is: XML 1.0 characters without those that are escaped. Most text is.
+_PLAIN = re.compile("[\t\n\u0020-%'-;=?-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*")
 # XML 1.0 (fifth edition), production 2: everything that is not a Char.
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SPECIAL_IN_TEXT = re.compile("[&<>\r]")
@@ -50,6 +53,8 @@ def replace_illegal(text: str) -> str:
 
 def escape_text(text: str) -> str:
     """Return the text as it must stand between two tags."""
+    if _PLAIN.fullmatch(text):
+        return text
     return _SPECIAL_IN_TEXT.sub(lambda found: _TEXT_ESCAPES[found[0]], replace_illegal(text))
 
 
@@ -60,6 +65,7 @@ def escape_attribute(text: str) -> str:
     )
 
 
+@lru_cache(maxsize=1024)
 def is_xml_name(name: str) -> bool:
     """Tell whether a tag or attribute may have this name, for every parser.
 
@@ -85,6 +91,9 @@ def element(tag: str, text: str) -> str:
     _check_name(tag, "tag")
     _check_text(text, "text")
     return f"<{tag}>{escape_text(text)}</{tag}>"
+
+
+_NO_ATTRIBUTES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Node:
@@ -117,7 +126,7 @@ class Node:
             _check_name(name, "attributes")
             _check_text(value, "attributes")
         self.tag = tag
-        self.attributes = MappingProxyType(dict(attributes or {}))
+        self.attributes = MappingProxyType(dict(attributes)) if attributes else _NO_ATTRIBUTES
         if isinstance(content, str):
             self.text = content
             self.children = ()
@@ -172,6 +181,8 @@ def render(node: Node, indent: int | None = 2) -> str:
 
 
 def _start_tag(node: Node) -> str:
+    if not node.attributes:
+        return f"<{node.tag}>"
     attributes = "".join(
         f' {name}="{escape_attribute(value)}"' for name, value in node.attributes.items()
     )

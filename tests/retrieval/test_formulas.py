@@ -15,7 +15,13 @@ from agentmemory.errors import ValidationError
 from agentmemory.records import Layer, ScopedRecord, Stability
 from agentmemory.requests import Candidate
 from agentmemory.retrieval.budget import select_within_budget
-from agentmemory.retrieval.decay import decayed, freshness, is_exempt
+from agentmemory.retrieval.decay import (
+    decayed,
+    freshness,
+    freshness_of,
+    is_exempt,
+    why_decayed,
+)
 from agentmemory.retrieval.diversity import (
     maximal_marginal_relevance,
     near_duplicates,
@@ -78,9 +84,9 @@ def test_decay_combines_relevance_and_freshness(case: dict[str, Any]) -> None:
     )
     week_old = record(event_time=NOW - timedelta(days=7))
     assert case["freshness"] == 0.5
-    score, why = decayed(case["relevance"], week_old, config=config, now=NOW)
-    assert score == pytest.approx(case["score"])
-    assert "7.0 days old" in why
+    fresh = freshness_of(week_old, config=config, now=NOW)
+    assert decayed(case["relevance"], fresh, config=config) == pytest.approx(case["score"])
+    assert why_decayed(week_old, fresh, now=NOW) == "7.0 days old, freshness 0.500"
 
 
 def test_what_does_not_age() -> None:
@@ -90,7 +96,8 @@ def test_what_does_not_age() -> None:
     assert not is_exempt(record(record_type="guideline", stability=Stability.VOLATILE))
     assert not is_exempt(record())
     old = record(stability=Stability.STABLE, event_time=NOW - timedelta(days=700))
-    assert decayed(0.4, old, config=DecayConfig(combine="multiply"), now=NOW)[0] == 0.4
+    assert freshness_of(old, config=DecayConfig(), now=NOW) == 1.0
+    assert why_decayed(old, 1.0, now=NOW) == "does not age"
 
 
 def test_half_life_by_type() -> None:

@@ -57,6 +57,9 @@ def find_candidates(
     if first.vector is not None:
         rest = [seq for seq in union if seq not in cosines]
         cosines.update(index.cosines(connection, first.vector, rest) if rest else {})
+    vectors: dict[int, FloatVector] = {}
+    if any(query.with_vectors for query in queries):
+        vectors = index.vectors(connection, union)
     records = sieve.records(union)
     named = _named(first.actor_terms, records.values())
     found = []
@@ -74,6 +77,7 @@ def find_candidates(
                 vector_rank=vector_ranks.get(seq),
                 actor_match=seq in named,
                 scope_matches=preferred[seq],
+                vector=vectors.get(seq) if query.with_vectors else None,
             )
             for seq in listed
         ]

@@ -105,19 +105,27 @@ class VectorIndex:
         self, connection: apsw.Connection, query: FloatVector, seqs: Sequence[int]
     ) -> dict[int, float]:
         """Return the cosine of each record that has a vector."""
+        found, matrix = self._vectors_of(connection, seqs)
+        if matrix.shape[0] == 0 or matrix.shape[1] != query.shape[0]:
+            return {}
+        return dict(zip(found.tolist(), _dot(matrix, query).tolist(), strict=True))
+
+    def vectors(
+        self, connection: apsw.Connection, seqs: Sequence[int]
+    ) -> dict[int, npt.NDArray[np.float32]]:
+        """Return the vector of each record that has one."""
+        found, matrix = self._vectors_of(connection, seqs)
+        return dict(zip(found.tolist(), matrix, strict=True))
+
+    def _vectors_of(
+        self, connection: apsw.Connection, seqs: Sequence[int]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
         with self._lock:
             self._catch_up(connection)
             if not self._binary:
                 rows = [self._rows[seq] for seq in seqs if seq in self._rows]
-                if not rows or query.shape[0] != self._dimension:
-                    return {}
-                found = self._seqs[rows]
-                values = _dot(self._floats[rows], query)
-                return dict(zip(found.tolist(), values.tolist(), strict=True))
-        found_seqs, matrix = self._fetch(connection, list(seqs))
-        if matrix.shape[0] == 0 or matrix.shape[1] != query.shape[0]:
-            return {}
-        return dict(zip(found_seqs.tolist(), _dot(matrix, query).tolist(), strict=True))
+                return self._seqs[rows], self._floats[rows]
+        return self._fetch(connection, list(seqs))
 
     def _best_float(
         self, query: FloatVector, rows: npt.NDArray[np.intp]

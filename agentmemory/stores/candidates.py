@@ -6,11 +6,15 @@ May import requests, records, scope and text.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from agentmemory.records import ScopedRecord
 from agentmemory.requests import Candidate, CandidateQuery
 from agentmemory.scope import ScopeFilter
 from agentmemory.text.analyzer import analyze
+
+if TYPE_CHECKING:
+    from agentmemory.requests import FloatVector
 
 
 def assemble(
@@ -20,6 +24,7 @@ def assemble(
     records: Mapping[int, ScopedRecord],
     lexical: Mapping[int, float],
     cosines: Mapping[int, float],
+    vectors: Mapping[int, FloatVector],
 ) -> tuple[Candidate, ...]:
     """Return the union of both arms, each candidate with the scores of both.
 
@@ -30,6 +35,7 @@ def assemble(
         records: The records; those that are gone meanwhile are left out.
         lexical: BM25 of records by seq; 0.0 for those that are not there.
         cosines: Cosines of those that have a vector.
+        vectors: Vectors that were brought along; used if the query wants them.
     """
     worded = [seq for seq in worded if seq in records]
     nearest = [seq for seq in nearest if seq in records]
@@ -47,6 +53,7 @@ def assemble(
             vector_rank=vector_ranks.get(seq),
             actor_match=seq in named,
             scope_matches=sum(getattr(records[seq], name) == value for name, value in preferred),
+            vector=vectors.get(seq) if query.with_vectors else None,
         )
         for seq in union
     )

@@ -67,7 +67,7 @@ class LayerChunk:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A memory that holds keywords: how well, and which."""
+    """A memory that holds keywords: how well, and which, in the order of the query."""
 
     seq: int
     match: float
@@ -136,7 +136,10 @@ def best(rows: Iterable[LayerChunk], words: Sequence[WeighedWord], pool: int) ->
         match[row.seq] = min(1.0, covered * (1 - STRANGE_TAGS + STRANGE_TAGS * spoken_of))
     holding = [seq for seq, scores in held.items() if scores]
     holding.sort(key=lambda seq: (-round(match[seq], 9), -use[seq], -seq))
-    return [Scored(seq, match[seq], tuple(held[seq])) for seq in holding[:pool]]
+    return [
+        Scored(seq, match[seq], tuple(word.text for word in words if word.text in held[seq]))
+        for seq in holding[:pool]
+    ]
 
 
 def eviction_reason(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from agentmemory.requests import Candidate, CandidateQuery, QueryTerm
 from agentmemory.stores.bm25 import Bm25, Corpus
@@ -23,6 +24,9 @@ from agentmemory.stores.oracle.schema import Tables
 from agentmemory.stores.oracle.statement import Statement, Transaction
 from agentmemory.stores.oracle.trips import Rows, Trip
 from agentmemory.stores.oracle.where import batches
+
+if TYPE_CHECKING:
+    from agentmemory.requests import FloatVector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,12 +134,16 @@ async def find_candidates(
     far: Rows = []
     if first.vector is not None:
         far = trip.add(*(vectors.distances(t, first.vector, part) for part in batches(rest)))
+    brought: Rows = []
+    if any(query.with_vectors for query in queries):
+        brought = trip.add(*(vectors.vectors_at(t, part) for part in batches(union)))
     await trip.run(transaction)
     records = {record.seq: record for record in map(record_from_row, rows)}
     scores = Bm25(*statistics.answer()).best((seq, texts) for seq, texts in fields)
     cosines.update(vectors.cosines(far))
+    held: dict[int, FloatVector] = dict(brought)
     return [
-        assemble(query, words, _nearest_first(nearest, cosines), records, scores, cosines)
+        assemble(query, words, _nearest_first(nearest, cosines), records, scores, cosines, held)
         for query, words, nearest in zip(queries, worded, near, strict=True)
     ]
 

@@ -38,6 +38,8 @@ PLAN_NOTES: Final[Mapping[str, str]] = {
     "estimate",
     "vectors.distances": "unique key of chunk (record_seq, position), one probe for each listed "
     "record",
+    "vectors.of_candidates": "unique key of chunk (record_seq, position), one probe for each "
+    "listed record; only for a search that looks for diversity",
     "vectors.read": "unique key of record (id), then unique key of chunk (record_seq, position)",
 }
 """The index each statement is meant to use, and why, for 1 million chunks and 10,000 users."""
@@ -106,6 +108,22 @@ def distances(t: Tables, vector: FloatVector, seqs: Sequence[int]) -> Statement:
         kind=StatementKind.QUERY,
         binds={**where.binds, **_query_binds(vector)},
         types={"query": BindType.VECTOR},
+    )
+
+
+def vectors_at(t: Tables, seqs: Sequence[int]) -> Statement:
+    """Read the vectors of records by seq.
+
+    Plan: the unique key of chunk; the vector is in the first chunk.
+    """
+    where = Where("")
+    add_list(where, "c.record_seq", "seq", seqs)
+    return Statement(
+        name="vectors.of_candidates",
+        text=f"SELECT c.record_seq, c.embedding FROM {t.chunk} c WHERE {where.sql} "
+        f"AND c.position = 0 AND c.embedding IS NOT NULL ORDER BY c.record_seq",
+        kind=StatementKind.QUERY,
+        binds=where.binds,
     )
 
 

@@ -128,6 +128,7 @@ def _searching(t: Tables) -> list[Statement]:
         *(vectors.nearest(t, query) for query in queries),
         *(vectors.approximate(t, query) for query in queries),
         vectors.distances(t, vector, [1, 2, 3]),
+        vectors.vectors_at(t, [1, 2, 3]),
     ]
 
 

@@ -31,6 +31,9 @@ SELECT c.record_seq, CASE WHEN VECTOR_DIMENSION_COUNT(c.embedding) = :dimension 
 -- vectors.nearest (query)
 -- :dimension, :f_agent, :f_now, :f_pool, :query vector
 SELECT c.record_seq, CASE WHEN VECTOR_DIMENSION_COUNT(c.embedding) = :dimension THEN VECTOR_DISTANCE(c.embedding, :query, COSINE) END AS distance FROM DEFAULT_CHUNK c WHERE c.agent_id = :f_agent AND (c.expires_at IS NULL OR c.expires_at > :f_now) AND c.tier NOT IN ('archived', 'deprecated') AND c.embedding IS NOT NULL ORDER BY distance, c.record_seq FETCH FIRST :f_pool ROWS ONLY
+-- vectors.of_candidates (query)
+-- :seq0, :seq1, :seq2, :seq3
+SELECT c.record_seq, c.embedding FROM DEFAULT_CHUNK c WHERE (c.record_seq IN (:seq0, :seq1, :seq2, :seq3)) AND c.position = 0 AND c.embedding IS NOT NULL ORDER BY c.record_seq
 -- vectors.read (query)
 -- :id0, :id1
 SELECT r.id, c.embedding FROM DEFAULT_RECORD r JOIN DEFAULT_CHUNK c ON c.record_seq = r.seq AND c.position = 0 WHERE (r.id IN (:id0, :id1)) AND c.embedding IS NOT NULL ORDER BY r.id

@@ -47,9 +47,6 @@ if TYPE_CHECKING:
 EXPIRED_BATCH: Final = 1000
 """How many expired records go in one transaction."""
 
-SAMPLE: Final = 32
-"""How many of the records that go are looked for when it is unknown whether they went."""
-
 
 class Removal:
     """Takes away what was gathered, and rewrites what others held of it.
@@ -91,8 +88,8 @@ class Removal:
         freed = trip.add(gone.freed(t))
         orphans = trip.add(gone.orphans(t))
         partly = trip.add(gone.partly(t)) if self._derived else []
-        self.records = trip.add(gone.sample(t, SAMPLE))
-        self.threads = trip.add(gone.sample_threads(t, SAMPLE))
+        self.records = trip.add(gone.sample(t))
+        self.threads = trip.add(gone.sample_threads(t))
         await trip.run(transaction)
         counts = _counts(counted)
         marked, statements = await self._marks(transaction, dict(orphans), dict(partly))

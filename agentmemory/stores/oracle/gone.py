@@ -18,6 +18,9 @@ from agentmemory.stores.oracle.schema import Tables
 from agentmemory.stores.oracle.statement import Statement, StatementKind
 from agentmemory.stores.oracle.where import Where, add_dimension, record_where
 
+SAMPLE: Final = 16
+"""How many of the oldest records that go, of the newest, and of threads, are looked for after."""
+
 PLAN_NOTES: Final[Mapping[str, str]] = {
     "gone.clear": "none: what the transaction itself gathered",
     "gone.clear_threads": "none: what the transaction itself gathered",
@@ -370,29 +373,22 @@ def among(t: Tables, seqs: Iterable[int]) -> Statement:
     )
 
 
-def sample(t: Tables, size: int) -> Statement:
-    """Read seq and id of some of the records that go, spread over all of them."""
-    where = Where()
-    rows = where.bind("rows", size)
+def sample(t: Tables) -> Statement:
+    """Read seq and id of some of the records that go: the oldest and the newest."""
     return _query(
         "sample",
         f"SELECT v.seq, v.id FROM (SELECT r.seq, r.id, ROW_NUMBER() OVER (ORDER BY r.seq) "
         f"AS place, COUNT(*) OVER () AS total FROM {t.gone} g "
         f"JOIN {t.record} r ON r.seq = g.seq) v "
-        f"WHERE MOD(v.place, GREATEST(1, FLOOR(v.total / {rows}))) = 0 "
-        f"ORDER BY v.seq FETCH FIRST {rows} ROWS ONLY",
-        where,
+        f"WHERE v.place <= {SAMPLE} OR v.place > v.total - {SAMPLE} ORDER BY v.seq",
     )
 
 
-def sample_threads(t: Tables, size: int) -> Statement:
+def sample_threads(t: Tables) -> Statement:
     """Read the ids of some of the threads that go."""
-    where = Where()
     return _query(
         "sample_threads",
-        f"SELECT x.id FROM {t.gone_thread} x ORDER BY x.id "
-        f"FETCH FIRST {where.bind('rows', size)} ROWS ONLY",
-        where,
+        f"SELECT x.id FROM {t.gone_thread} x ORDER BY x.id FETCH FIRST {SAMPLE} ROWS ONLY",
     )
 
 

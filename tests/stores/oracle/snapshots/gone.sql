@@ -98,11 +98,9 @@ SELECT l.source_seq, MIN(r.id) FROM DEFAULT_GONE g JOIN DEFAULT_RECORD r ON r.se
 -- gone.partly (query)
 SELECT s.record_seq, MIN(m.id) FROM DEFAULT_GONE g JOIN DEFAULT_RECORD m ON m.seq = g.seq JOIN DEFAULT_SOURCE s ON s.message_id = m.id WHERE s.record_seq NOT IN (SELECT z.seq FROM DEFAULT_GONE z) GROUP BY s.record_seq
 -- gone.sample (query)
--- :f_rows
-SELECT v.seq, v.id FROM (SELECT r.seq, r.id, ROW_NUMBER() OVER (ORDER BY r.seq) AS place, COUNT(*) OVER () AS total FROM DEFAULT_GONE g JOIN DEFAULT_RECORD r ON r.seq = g.seq) v WHERE MOD(v.place, GREATEST(1, FLOOR(v.total / :f_rows))) = 0 ORDER BY v.seq FETCH FIRST :f_rows ROWS ONLY
+SELECT v.seq, v.id FROM (SELECT r.seq, r.id, ROW_NUMBER() OVER (ORDER BY r.seq) AS place, COUNT(*) OVER () AS total FROM DEFAULT_GONE g JOIN DEFAULT_RECORD r ON r.seq = g.seq) v WHERE v.place <= 16 OR v.place > v.total - 16 ORDER BY v.seq
 -- gone.sample_threads (query)
--- :f_rows
-SELECT x.id FROM DEFAULT_GONE_THREAD x ORDER BY x.id FETCH FIRST :f_rows ROWS ONLY
+SELECT x.id FROM DEFAULT_GONE_THREAD x ORDER BY x.id FETCH FIRST 16 ROWS ONLY
 -- gone.touched (query)
 -- :message0
 SELECT DISTINCT s.record_seq FROM DEFAULT_SOURCE s WHERE (s.message_id IN (:message0)) AND s.record_seq NOT IN (SELECT z.seq FROM DEFAULT_GONE z)

@@ -132,6 +132,12 @@ class ScriptedSession:
         """End."""
         self._end()
 
+    async def interrupt(self) -> None:
+        """A script never takes long."""
+
+    def interrupt_now(self) -> None:
+        """A script never takes long."""
+
     def _end(self) -> None:
         self._pending.clear()
         self.in_transaction = False

@@ -181,6 +181,16 @@ class OracleServer:
         """Note what the driver's documents forbid."""
         self.violations.append(what)
 
+    def keep(self, task: asyncio.Task[Any]) -> None:
+        """Take care of what the database does on its own."""
+        self.answering.add(task)
+        task.add_done_callback(self.answering.discard)
+
+    def shut_down(self) -> None:
+        """End all sessions."""
+        for session in self.sessions:
+            session.kill()
+
     async def settle(self) -> None:
         """Wait until the database is done with requests that nobody waits for any more."""
         while self.answering:

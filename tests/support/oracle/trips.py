@@ -16,6 +16,7 @@ from tests.support.oracle.values import drive, drive_now
 
 Work = Callable[[], Generator[Any, Any, Any]]
 
+_BREAK_TRAVELS_S = 0.05
 _HANGS = (FaultKind.HANG_BEFORE, FaultKind.HANG_AFTER)
 
 
@@ -70,6 +71,7 @@ class Request:
         self._statements = statements
         self._timed = timed
         self._broken = Broken()
+        self._running: asyncio.Task[Any] | None = None
         self.result: Any = None
 
     # What the driver calls.
@@ -81,10 +83,8 @@ class Request:
             fault = self._begin()
             loop = asyncio.get_running_loop()
             # The database goes on whatever its client does: so it is a task of its own.
-            answer = loop.create_task(self._answer(fault))
-            server = link.session.server
-            server.answering.add(answer)
-            answer.add_done_callback(server.answering.discard)
+            self._running = answer = loop.create_task(self._answer(fault))
+            link.session.server.keep(answer)
             try:
                 self.result = await self._wait(answer, fault)
             finally:
@@ -107,7 +107,21 @@ class Request:
 
     def break_off(self) -> None:
         """Send a break."""
+        if self._broken.is_set():
+            return
         self._broken.set()
+        work = self._link.session.work
+        if self._running is None:
+            work.interrupt_now()
+        elif not self._running.done():
+            loop = asyncio.get_running_loop()
+            self._link.session.server.keep(loop.create_task(self._interrupt(self._running)))
+
+    async def _interrupt(self, answer: asyncio.Task[Any]) -> None:
+        # Most statements end before the break arrives.
+        await asyncio.wait((answer,), timeout=_BREAK_TRAVELS_S)
+        if not answer.done():
+            await self._link.session.work.interrupt()
 
     # The client's side.
 

@@ -93,6 +93,14 @@ class DatabaseSession(Protocol):
         """End the session at once; what was not committed is undone."""
         ...
 
+    async def interrupt(self) -> None:
+        """Break off the statement that runs."""
+        ...
+
+    def interrupt_now(self) -> None:
+        """Break off the statement that runs, from another thread."""
+        ...
+
 
 class Database(Protocol):
     """An emulated database."""

@@ -1,0 +1,21 @@
+"""Emulated Oracle databases; the server behind them stops with the tests."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.oracle.postgres import stop_embedded_server
+from tests.support.oracle.store import oracle_server
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_server_is_left():
+    yield
+    stop_embedded_server()
+
+
+@pytest.fixture
+def oracle():
+    """A server with an empty database."""
+    with oracle_server() as server:
+        yield server

@@ -17,6 +17,7 @@ from agentmemory.config import (
     MemoryRetentionConfig,
     MemorySearchConfig,
     SchemaPolicy,
+    SearchIndexSyncMode,
     SearchPreset,
     SearchStrategy,
 )
@@ -33,7 +34,14 @@ from agentmemory.handles.client_memories import ClientMemories
 from agentmemory.handles.client_profiles import ClientProfiles
 from agentmemory.handles.client_work import ClientWork
 from agentmemory.parts import Parts, checked_metadata, open_store
-from agentmemory.protocols import Clock, IEmbedder, ILlm, MemoryStore, TokenCounter
+from agentmemory.protocols import (
+    Clock,
+    IEmbedder,
+    ILlm,
+    MemoryStore,
+    OracleConnection,
+    TokenCounter,
+)
 from agentmemory.records import (
     RecordType,
     ThreadRecord,
@@ -78,14 +86,21 @@ class AsyncAgentMemory(
     Works as an async context manager and without; the database is opened on first need.
 
     Args:
-        connection: Where the memory lives: a path, `sqlite:///path` or `":memory:"`.
+        connection: Where the memory lives: a path, `sqlite:///path` or `":memory:"`; or for an
+            Oracle AI Database `oracle://user:password@host:port/service`, or a pool or connection
+            of python-oracledb, which stays its user's and is never closed.
         store: Any `MemoryStore` instead of `connection`.
         embedder: An `IEmbedder`, a model name such as "local", or None for lexical search.
             Omitted: the local embedder if its extra is installed, else lexical search.
         search_strategy: Which arms searches use: HYBRID (default), KEYWORD or VECTOR.
-        schema_policy: What opening may do to the database; default CREATE_IF_NECESSARY.
+        schema_policy: What opening may do to the database; default CREATE_IF_NECESSARY, on an
+            Oracle database REQUIRE_EXISTING.
         memory_store_id: Tells apart several stores in one database: a letter, then letters,
             digits or underscores, at most 16.
+        schema_owner: On an Oracle database: the user whose schema holds the store; default that
+            of the connection.
+        search_index_sync: On an Oracle database: when the text index is brought up to date;
+            default as the store has it, ON_COMMIT for a new one.
         memory_retention_config: How long messages and memories live by default and at most;
             default for ever.
         search_config: What searches and cards do with what they found; new threads store it.
@@ -111,7 +126,7 @@ class AsyncAgentMemory(
 
     def __init__(
         self,
-        connection: str | os.PathLike[str] | None = None,
+        connection: str | os.PathLike[str] | OracleConnection | None = None,
         *,
         store: MemoryStore | None = None,
         embedder: IEmbedder | str | NotSet | None = NOT_SET_MARKER,
@@ -120,6 +135,10 @@ class AsyncAgentMemory(
         ),
         schema_policy: SchemaPolicy | NotSet = NOT_SET_MARKER,
         memory_store_id: str | NotSet = NOT_SET_MARKER,
+        schema_owner: str | None = None,
+        search_index_sync: SearchIndexSyncMode
+        | Literal["on_commit", "manual", "auto"]
+        | None = None,
         memory_retention_config: MemoryRetentionConfig | None = None,
         image_input_limit_config: ImageInputLimitConfig | None = None,
         search_config: MemorySearchConfig | SearchPreset | None = None,
@@ -132,7 +151,12 @@ class AsyncAgentMemory(
     ) -> None:
         self._parts = Parts(
             open_store(
-                connection, store, schema_policy=schema_policy, memory_store_id=memory_store_id
+                connection,
+                store,
+                schema_policy=schema_policy,
+                memory_store_id=memory_store_id,
+                schema_owner=schema_owner,
+                search_index_sync=search_index_sync,
             ),
             embedder=embedder,
             strategy=check_strategy(search_strategy),

@@ -20,6 +20,7 @@ from agentmemory.config import (
     MemoryRetentionConfig,
     MemorySearchConfig,
     SchemaPolicy,
+    SearchIndexSyncMode,
     SearchStrategy,
 )
 from agentmemory.context.card import CardBuilder
@@ -41,6 +42,7 @@ from agentmemory.retrieval.settings import (
 )
 from agentmemory.retrieval.vectorizer import Vectorizer
 from agentmemory.scope import NOT_SET_MARKER, NotSet
+from agentmemory.stores.urls import ORACLE_URL, hide_secrets
 from agentmemory.telemetry import Event, emit
 from agentmemory.text.tokens import default_token_counter
 
@@ -261,32 +263,61 @@ def open_store(
     *,
     schema_policy: SchemaPolicy | NotSet,
     memory_store_id: str | NotSet,
+    schema_owner: str | None = None,
+    search_index_sync: SearchIndexSyncMode | str | None = None,
 ) -> MemoryStore:
     """Return the store that is meant by the options of a client.
 
     Raises:
         ConfigurationError: Both or neither of `connection` and `store`, an option that does not
-            go with `store`, or a connection of an unknown kind.
+            go with `store` or with the kind of database, or a connection of an unknown kind.
+        ValidationError: An option that is malformed.
     """
     if store is not None:
         given = {
             "connection": connection is not None,
             "schema_policy": schema_policy is not NOT_SET_MARKER,
             "memory_store_id": memory_store_id is not NOT_SET_MARKER,
+            "schema_owner": schema_owner is not None,
+            "search_index_sync": search_index_sync is not None,
         }
         clashing = [name for name, is_given in given.items() if is_given]
         if clashing:
             msg = f"`store` was given together with `{clashing[0]}`; give one or the other"
             raise ConfigurationError(msg)
         return store
-    from agentmemory.stores.sqlite.store import SqliteStore
-
     options: dict[str, Any] = {}
     if schema_policy is not NOT_SET_MARKER:
         options["schema_policy"] = schema_policy
     if memory_store_id is not NOT_SET_MARKER:
         options["memory_store_id"] = memory_store_id
-    return SqliteStore(sqlite_path(connection), **options)
+    of_oracle: dict[str, Any] = {
+        "schema_owner": schema_owner,
+        "search_index_sync": search_index_sync,
+    }
+    if is_oracle_connection(connection):
+        from agentmemory.stores.oracle.store import OracleStore
+
+        return OracleStore(connection, **options, **of_oracle)
+    path = sqlite_path(connection)
+    for name, value in of_oracle.items():
+        if value is not None:
+            msg = (
+                f"`{name}` is {value!r}, but `connection` names an SQLite database, which has "
+                "none; it goes with an oracle:// URL, or a pool or connection of python-oracledb"
+            )
+            raise ConfigurationError(msg)
+    from agentmemory.stores.sqlite.store import SqliteStore
+
+    return SqliteStore(path, **options)
+
+
+def is_oracle_connection(connection: object) -> bool:
+    """Tell whether a connection argument is an `oracle://` URL or an object of python-oracledb."""
+    if isinstance(connection, str):
+        return connection.startswith(ORACLE_URL)
+    # By name, so that the driver is loaded only for those who use it.
+    return any(base.__module__.partition(".")[0] == "oracledb" for base in type(connection).__mro__)
 
 
 def sqlite_path(connection: Any) -> str:
@@ -295,7 +326,8 @@ def sqlite_path(connection: Any) -> str:
     Raises:
         ConfigurationError: It is no path, no `sqlite:///` URL and not ":memory:".
     """
-    accepted = 'a path, "sqlite:///path", ":memory:", or `store=`'
+    accepted = 'a path, "sqlite:///path", ":memory:", an oracle:// URL, an object of '
+    accepted += "python-oracledb, or `store=`"
     if isinstance(connection, os.PathLike):
         return os.fspath(Path(connection))
     if not isinstance(connection, str) or not connection.strip():
@@ -304,7 +336,8 @@ def sqlite_path(connection: Any) -> str:
     if connection.startswith(_SQLITE_URL):
         return connection.removeprefix(_SQLITE_URL) or ":memory:"
     if "://" in connection:
-        msg = f"`connection` is {connection!r}: this kind of URL is not known; accepted: {accepted}"
+        shown = hide_secrets(connection)
+        msg = f"`connection` is {shown!r}: this kind of URL is not known; accepted: {accepted}"
         raise ConfigurationError(msg)
     return connection
 

@@ -233,6 +233,23 @@ class ISearchConfig(Protocol):
         ...
 
 
+class OracleConnection(Protocol):
+    """A pool or a connection of python-oracledb, of its asyncio classes or its blocking ones.
+
+    The classes themselves are the driver's; this names what tells them from other things.
+    """
+
+    @property
+    def dsn(self) -> str:
+        """Where it leads to."""
+        ...
+
+    @property
+    def username(self) -> str:
+        """Who is logged in."""
+        ...
+
+
 class MemoryStore(JobStore, LayerStore, Protocol):
     """Keeps threads, records and everything derived from them.
 

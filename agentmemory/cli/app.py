@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, TypeVar
 import typer
 
 from agentmemory import __version__
+from agentmemory.cli import FAILED
 from agentmemory.cli.options import (
     DEFAULT_DATABASE,
     DEFAULT_EMBEDDER,
@@ -387,9 +388,33 @@ def stats(
     options.require_file()
     counted = _work(screen, lambda _: work.stats(options))
     if as_json:
-        screen.json(documents.stats_document(db, counted))
+        screen.json(documents.stats_document(options.label, counted))
         return
-    show_stats(screen, db, counted)
+    show_stats(screen, options.label, counted)
+
+
+@app.command()
+def doctor(
+    *,
+    db: Database = DEFAULT_DATABASE,
+    store: StoreId = None,
+    embedder: Embedder = DEFAULT_EMBEDDER,
+    as_json: Json = False,
+) -> None:
+    """Tell what this installation and the database can do."""
+    from agentmemory.cli import documents, work
+    from agentmemory.cli.database import DatabaseOptions
+    from agentmemory.cli.display import show_findings
+
+    screen = Screen()
+    options = DatabaseOptions(database=db, store_id=store, embedder=embedder)
+    findings = _work(screen, lambda _: work.examine(options))
+    if as_json:
+        screen.json(documents.findings_document(options.label, findings))
+    else:
+        show_findings(screen, options.label, findings)
+    if not all(finding.available for finding in findings if finding.name in work.NEEDED):
+        raise typer.Exit(FAILED)
 
 
 @app.command()

@@ -12,9 +12,10 @@ from agentmemory.client import AsyncAgentMemory
 from agentmemory.config import SchemaPolicy
 from agentmemory.errors import ConfigurationError, StoreUnavailableError
 from agentmemory.models import resolve_embedder
-from agentmemory.parts import open_store, sqlite_path
+from agentmemory.parts import is_oracle_connection, open_store, sqlite_path
 from agentmemory.protocols import IEmbedder, MemoryStore
 from agentmemory.scope import NOT_SET_MARKER
+from agentmemory.stores.urls import hide_secrets
 
 MEMORY: Final = ":memory:"
 EMBEDDERS: Final = ("auto", "local", "none")
@@ -30,7 +31,7 @@ class DatabaseOptions:
     """Where the memory is and what makes its vectors.
 
     Args:
-        database: What `--db` says: a path, `sqlite:///path` or ":memory:".
+        database: What `--db` says: a path, `sqlite:///path`, ":memory:" or an `oracle://` URL.
         store_id: What `--store` says; None for the default store.
         embedder: "auto" (the local one if it is installed), "local" or "none".
     """
@@ -40,25 +41,44 @@ class DatabaseOptions:
     embedder: str = "auto"
 
     @property
+    def label(self) -> str:
+        """What the database is called in what is printed: without a password."""
+        return hide_secrets(self.database)
+
+    @property
+    def is_server(self) -> bool:
+        """Whether it is a database server, and no file."""
+        return is_oracle_connection(self.database)
+
+    @property
     def path(self) -> Path | None:
         """The file, or None for a memory without one.
 
         Raises:
             ConfigurationError: The text names no database we can open.
         """
+        if self.is_server:
+            return None
         try:
             path = sqlite_path(self.database)
         except ConfigurationError:
-            msg = f"`--db` is {self.database!r}; accepted: a path, sqlite:///path or {MEMORY}"
+            msg = (
+                f"`--db` is {self.label!r}; accepted: a path, sqlite:///path, {MEMORY} or "
+                "oracle://user:password@host:port/service"
+            )
             raise ConfigurationError(msg) from None
         return None if path == MEMORY else Path(path)
 
     def require_file(self) -> None:
         """Refuse to read what is not there, instead of making an empty database.
 
+        A database server is asked when it is opened.
+
         Raises:
             StoreUnavailableError: There is no such file, or nothing in it yet.
         """
+        if self.is_server:
+            return
         path = self.path
         if path is None:
             msg = f"`--db` is {MEMORY!r}, which is empty in every new process; give a file"
@@ -104,7 +124,11 @@ class Opened:
 
 @asynccontextmanager
 async def open_memory(
-    options: DatabaseOptions, embedder: IEmbedder | None, *, create: bool = False
+    options: DatabaseOptions,
+    embedder: IEmbedder | None,
+    *,
+    create: bool = False,
+    check: bool = True,
 ) -> AsyncGenerator[Opened]:
     """Open the memory that is meant, and close it again.
 
@@ -112,8 +136,11 @@ async def open_memory(
         options: Which one.
         embedder: What makes its vectors; None for words only.
         create: Whether a new one is made if there is none.
+        check: Whether it is an error if there is none.
     """
     policy = SchemaPolicy.CREATE_IF_NECESSARY if create else SchemaPolicy.REQUIRE_EXISTING
+    if not check:
+        policy = SchemaPolicy.NO_CHECK
     store = open_store(
         options.database,
         None,

@@ -9,7 +9,7 @@ from typing import Final
 from agentmemory.cli.screen import Screen, harmless_line
 from agentmemory.cli.work import ListedThread
 from agentmemory.records import Record, RecordStatus, ScopedRecord
-from agentmemory.requests import Page, StoreStats
+from agentmemory.requests import Capability, Page, StoreStats
 from agentmemory.results import ContextCard, Explanation, SearchResult, StageTrace
 
 _QUIET: Final = "dim"
@@ -218,6 +218,15 @@ def show_stats(screen: Screen, database: str, stats: StoreStats) -> None:
     ]
     for label, text in rows:
         screen.labelled(label, text)
+
+
+def show_findings(screen: Screen, database: str, findings: Sequence[Capability]) -> None:
+    """Print what an installation and its database can do, and what that means."""
+    screen.line((harmless_line(database), _NAME))
+    width = max(len(finding.name) for finding in findings)
+    for finding in findings:
+        mark = ("yes", "green") if finding.available else ("no ", "yellow")
+        screen.line(mark, f"  {finding.name:<{width}}  {harmless_line(finding.detail)}", indent=2)
 
 
 def _listing(counts: Mapping[str, int]) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentmemory.records import Record, ScopedRecord, ThreadRecord, iso_time
-from agentmemory.requests import Page, StoreStats
+from agentmemory.requests import Capability, Page, StoreStats
 from agentmemory.results import ContextCard, Explanation, SearchResult
 
 
@@ -112,6 +112,18 @@ def stats_document(database: str, stats: StoreStats) -> dict[str, Any]:
         "vectors": stats.vectors,
         "links": stats.links,
         "jobs": dict(stats.jobs),
+        "capabilities": _capabilities(stats.capabilities),
+    }
+
+
+def findings_document(database: str, findings: Sequence[Capability]) -> dict[str, Any]:
+    """Return what an installation and its database can do."""
+    return {"database": printable(database), "findings": _capabilities(findings)}
+
+
+def _capabilities(capabilities: Sequence[Capability]) -> dict[str, Any]:
+    return {
+        each.name: {"available": each.available, "detail": each.detail} for each in capabilities
     }
 
 

@@ -12,7 +12,7 @@ Database = Annotated[
         "--db",
         metavar="PATH",
         envvar="AGENTMEMORY_DB",
-        help="The database file.",
+        help="The database file, or an oracle:// URL.",
     ),
 ]
 DEFAULT_EMBEDDER: Final = "auto"
@@ -23,7 +23,7 @@ StoreId = Annotated[
     typer.Option(
         "--store",
         metavar="NAME",
-        help="Which store in the file, if it holds several.",
+        help="Which store in the database, if it holds several.",
     ),
 ]
 

@@ -84,8 +84,8 @@ class Report:
 
     Args:
         script: The conversation.
-        database: What `--db` said.
-        stays: Whether a file was left behind.
+        database: What `--db` said, without a password.
+        stays: Whether anything was left behind.
         told_before: Whether the database held the story already.
         embedder: Name of the model that compared meanings; None without one.
         sessions: The two sessions.
@@ -106,9 +106,11 @@ class Report:
 
 
 def is_there(options: DatabaseOptions) -> bool:
-    """Tell whether there is a database already; an empty file is none."""
+    """Tell whether there is a database already; an empty file is none, a server is one."""
     path = options.path
-    return path is not None and path.exists() and (not path.is_file() or path.stat().st_size > 0)
+    return options.is_server or (
+        path is not None and path.exists() and (not path.is_file() or path.stat().st_size > 0)
+    )
 
 
 async def tell(
@@ -138,7 +140,7 @@ async def tell(
         memory = opened.memory
         told_before = await _is_told(memory, script)
         if existed and not told_before and not force:
-            await _require_empty(memory, options.database)
+            await _require_empty(memory, options.label)
         await warm_up(embedder, progress)
         threads = {
             session["thread_id"]: await _store_session(memory, script, session, progress)
@@ -168,8 +170,8 @@ async def tell(
         )
         return Report(
             script=script,
-            database=options.database,
-            stays=options.path is not None,
+            database=options.label,
+            stays=options.is_server or options.path is not None,
             told_before=told_before,
             embedder=None if embedder is None else (await embedder.fingerprint()).model,
             sessions=tuple(_session(session) for session in script.sessions),

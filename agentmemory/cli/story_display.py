@@ -12,6 +12,7 @@ from agentmemory.cli.documents import card_document, printable, record_document,
 from agentmemory.cli.options import DEFAULT_DATABASE
 from agentmemory.cli.screen import Screen
 from agentmemory.cli.story import Question, Report
+from agentmemory.parts import is_oracle_connection
 from agentmemory.records import Record, iso_time
 
 _HEADING: Final = "bold"
@@ -115,7 +116,8 @@ def next_commands(report: Report) -> list[str]:
         "agentmemory threads",
         "agentmemory stats",
     ]
-    if report.database == DEFAULT_DATABASE:
+    if report.database == DEFAULT_DATABASE or is_oracle_connection(report.database):
+        # The URL of a server holds a password: it is in AGENTMEMORY_DB, where it belongs.
         return commands
     where = shlex.quote(printable(report.database))
     return [f"{command} --db {where}" for command in commands]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,13 +10,20 @@ from typing import Any, cast
 
 import anyio
 
+from agentmemory import __version__
 from agentmemory.checks import check_int, check_optional_id
 from agentmemory.cli.database import DatabaseOptions, Opened, open_memory
 from agentmemory.cli.screen import Progress
-from agentmemory.errors import NotFoundError, ScopeError
+from agentmemory.errors import (
+    ConfigurationError,
+    NotFoundError,
+    SchemaMismatchError,
+    ScopeError,
+    StoreError,
+)
 from agentmemory.protocols import IEmbedder
 from agentmemory.records import MemoryType, Record, ScopedRecord, ThreadRecord
-from agentmemory.requests import MAX_LIST_LIMIT, Page, StoreStats, ThreadQuery
+from agentmemory.requests import MAX_LIST_LIMIT, Capability, Page, StoreStats, ThreadQuery
 from agentmemory.results import ContextCard, SearchResult
 from agentmemory.retrieval.fan_out import fan_out
 from agentmemory.retrieval.request import check_record_types
@@ -217,6 +225,69 @@ async def stats(options: DatabaseOptions) -> StoreStats:
     """Count what is stored."""
     async with open_memory(options, None) as opened:
         return await opened.memory.stats()
+
+
+NEEDED = ("database", "store")
+"""Findings of `examine` without which nothing works."""
+
+
+async def examine(options: DatabaseOptions) -> tuple[Capability, ...]:
+    """Find out what this installation and the database can do; a store is not needed for it."""
+    findings = [_installed()]
+    model, _ = options.load_embedder()
+    findings.append(
+        Capability(
+            name="embedder",
+            available=model is not None,
+            detail="none: searched by words"
+            if model is None
+            else f"{(await model.fingerprint()).model}, on this machine",
+        )
+    )
+    try:
+        options.require_file()
+        async with open_memory(options, None, check=False) as opened:
+            findings += await _of_store(opened)
+    except (StoreError, ConfigurationError) as error:
+        findings.append(Capability(name="database", available=False, detail=str(error)))
+    return tuple(findings)
+
+
+def _installed() -> Capability:
+    python = ".".join(map(str, sys.version_info[:3]))
+    return Capability(
+        name="agentmemory", available=True, detail=f"{__version__} on Python {python}"
+    )
+
+
+async def _of_store(opened: Opened) -> list[Capability]:
+    try:
+        counted = await opened.memory.stats()
+    except SchemaMismatchError as error:
+        able = tuple(getattr(opened.store, "capabilities", ()))
+        missing = Capability(name="store", available=False, detail=str(error))
+        return [*_or_open(able), missing]
+    failed = counted.jobs.get("failed", 0)
+    return [
+        *_or_open(counted.capabilities),
+        Capability(
+            name="store",
+            available=True,
+            detail=f"schema version {counted.schema_version}, "
+            f"{sum(counted.records.values())} records, {counted.vectors} vectors",
+        ),
+        Capability(
+            name="jobs",
+            available=not failed,
+            detail=f"{failed} failed; `memory.retry_failed()` runs them again"
+            if failed
+            else "none failed",
+        ),
+    ]
+
+
+def _or_open(capabilities: tuple[Capability, ...]) -> tuple[Capability, ...]:
+    return capabilities or (Capability(name="database", available=True, detail="open"),)
 
 
 async def reembed(options: DatabaseOptions, embedder: IEmbedder | None, progress: Progress) -> int:

@@ -46,7 +46,17 @@ def test_version_and_help_come_without_a_database(cli: CommandLine) -> None:
     assert cli.works("--version").out == f"agentmemory {agentmemory.__version__}\n"
     listed = cli.works("--help").out
     assert cli.works().out == listed
-    for command in ("demo", "search", "add", "card", "threads", "messages", "stats", "reembed"):
+    for command in (
+        "demo",
+        "search",
+        "add",
+        "card",
+        "threads",
+        "messages",
+        "stats",
+        "doctor",
+        "reembed",
+    ):
         assert f"  {command} " in listed
         assert "--json" in cli.works(command, "--help").out
     assert list(Path().iterdir()) == []
@@ -134,6 +144,7 @@ def test_the_keys_of_every_json_document_stay(told: CommandLine) -> None:
         "topics",
     }
     assert set(parsed(told.works("stats", "--json"))) == {
+        "capabilities",
         "chunks",
         "database",
         "embedder",

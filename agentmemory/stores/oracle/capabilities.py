@@ -154,7 +154,8 @@ _PROBES: Final = (
     ),
     _query(
         "probe.user",
-        "SELECT USER, SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA') FROM dual",
+        "SELECT SYS_CONTEXT('USERENV', 'SESSION_USER'), SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA') "
+        "FROM dual",
     ),
     _query("probe.privileges", "SELECT privilege FROM session_privs ORDER BY privilege"),
     _query(

@@ -83,6 +83,11 @@ class Source(Protocol):
         ...
 
     @property
+    def lives_in_loop(self) -> bool:
+        """Whether what was given belongs to the event loop it was made in."""
+        ...
+
+    @property
     def capacity(self) -> int:
         """How many connections may be in use at once."""
         ...
@@ -129,6 +134,7 @@ class BaseSource:
     """
 
     renews = True
+    lives_in_loop = False
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 from agentmemory.errors import ClosedError, UsageError, ValidationError
 from agentmemory.stores.oracle.capabilities import Capabilities, capabilities_from, probes
 from agentmemory.stores.oracle.connection import AnySession, Background
-from agentmemory.stores.oracle.driver import AppContext, version_of
+from agentmemory.stores.oracle.driver import AppContext, AsyncSession, version_of
 from agentmemory.stores.oracle.operation import Operation, Step, in_transaction, outlast
 from agentmemory.stores.oracle.sources import make_source, read_connection
 from agentmemory.stores.oracle.statement import Transaction
@@ -93,6 +93,8 @@ class OracleEngine:
             grace_s=self._stop_grace_s,
             app_context=app_context,
         )
+        # A pool or connection of asyncio lives in the loop it was made in, which is running now.
+        self._home = _running_loop() if self._source.lives_in_loop else None
         self._operations: set[Operation[Any]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pid = 0
@@ -113,14 +115,21 @@ class OracleEngine:
             StoreUnavailableError: The database cannot be reached, or refuses the credentials.
             StoreTimeoutError: It took longer than `operation_timeout_s`.
             ConfigurationError: `connection` cannot be used.
-            UsageError: The engine is open already.
+            UsageError: The engine is open already, or `connection` belongs to another loop.
             ClosedError: The engine was closed.
         """
         if self._closed:
             raise ClosedError("the store is closed")
         if self._loop is not None:
             raise UsageError("the store was opened already; `open` is called once")
-        self._loop, self._pid = asyncio.get_running_loop(), os.getpid()
+        loop = asyncio.get_running_loop()
+        if self._source.lives_in_loop and self._home is not loop:
+            raise UsageError(
+                "the asyncio pool or connection that was given as `connection` belongs to another "
+                "event loop; use AsyncAgentMemory in the loop it was made in, or give the "
+                "blocking API a pool of `oracledb.create_pool`"
+            )
+        self._loop, self._pid = loop, os.getpid()
         try:
             await self._source.open()
             self.capabilities = await self._operate(self._operation(self._probe))
@@ -268,7 +277,11 @@ class OracleEngine:
 
     async def _probe(self, session: AnySession) -> Capabilities:
         answers = await session.attempt(probes())
-        return capabilities_from(version_of(session.connection), answers)
+        return capabilities_from(
+            version_of(session.connection),
+            answers,
+            pipelining=isinstance(session, AsyncSession),
+        )
 
     def _check_ready(self) -> None:
         self._refuse_fork()
@@ -307,3 +320,10 @@ def _count(name: str, given: int | None, said: Mapping[str, Any], default: int) 
             argument=name,
         )
     return value
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

@@ -28,14 +28,8 @@ from agentmemory.stores.oracle.connection import (
 )
 from agentmemory.stores.oracle.driver import AppContext, AsyncSession, BlockingSession
 from agentmemory.stores.oracle.faults import translate
-from agentmemory.stores.oracle.urls import (
-    SCHEME,
-    OracleUrl,
-    TokenFile,
-    describe_dsn,
-    hide_secrets,
-    parse_url,
-)
+from agentmemory.stores.oracle.urls import OracleUrl, TokenFile, describe_dsn, parse_url
+from agentmemory.stores.urls import ORACLE_URL, hide_secrets
 
 _STATEMENT_CACHE: Final = 100
 """Statements a connection keeps parsed: those of the store, in the usual lengths of their lists."""
@@ -60,6 +54,8 @@ class AsyncPool(BaseSource):
         background: Where connections are given back.
         options: As of `BaseSource`.
     """
+
+    lives_in_loop = True
 
     def __init__(
         self,
@@ -108,6 +104,8 @@ class OwnAsyncPool(AsyncPool):
         options: As of `BaseSource`.
     """
 
+    lives_in_loop = False
+
     def __init__(
         self, url: OracleUrl, background: Background, *, max_connections: int, **options: Any
     ) -> None:
@@ -145,6 +143,7 @@ class AsyncSingle(BaseSource):
     """
 
     renews = False
+    lives_in_loop = True
 
     def __init__(self, connection: Any, where: str, background: Background, **options: Any) -> None:
         super().__init__(where, background, **options)
@@ -302,6 +301,8 @@ class BlockingSingle(AsyncSingle):
         options: As of `BaseSource`.
     """
 
+    lives_in_loop = False
+
     def __init__(
         self,
         connection: Any,
@@ -324,19 +325,6 @@ class BlockingSingle(AsyncSingle):
             until=until,
             grace_s=self._grace_s,
         )
-
-
-def is_oracle_connection(connection: object) -> bool:
-    """Tell whether something is a URL of ours or an object of python-oracledb."""
-    if isinstance(connection, str):
-        return connection.startswith(SCHEME)
-    return isinstance(
-        connection,
-        oracledb.AsyncConnectionPool
-        | oracledb.ConnectionPool
-        | oracledb.AsyncConnection
-        | oracledb.Connection,
-    )
 
 
 def make_source(
@@ -385,7 +373,7 @@ def read_connection(connection: object) -> object:
     Raises:
         ConfigurationError: The URL is malformed.
     """
-    if isinstance(connection, str) and connection.startswith(SCHEME):
+    if isinstance(connection, str) and connection.startswith(ORACLE_URL):
         return parse_url(connection)
     return connection
 

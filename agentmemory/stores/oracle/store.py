@@ -14,7 +14,7 @@ from typing import Any
 from agentmemory.config import SchemaPolicy, SearchIndexSyncMode
 from agentmemory.errors import ConfigurationError
 from agentmemory.protocols import EmbedderFingerprint
-from agentmemory.requests import StoreStats
+from agentmemory.requests import Capability, StoreStats
 from agentmemory.stores.oracle.engine import OracleEngine
 from agentmemory.stores.oracle.index_setup import missing_indexes
 from agentmemory.stores.oracle.layers import OracleLayers
@@ -75,6 +75,11 @@ class OracleStore(OracleLayers, OracleWriting, OracleLinks, OracleOutbox):
     def store_id(self) -> str:
         """The id that tells apart several stores in one schema."""
         return self._t.store_id
+
+    @property
+    def capabilities(self) -> tuple[Capability, ...]:
+        """What the database can do, once it is open."""
+        return self._engine.capabilities.report()
 
     @property
     def _schema(self) -> str:
@@ -138,7 +143,7 @@ class OracleStore(OracleLayers, OracleWriting, OracleLinks, OracleOutbox):
     async def stats(self, now: datetime) -> StoreStats:
         """Count what is stored, and say what the database can do."""
         counted = await self._engine.read(lambda transaction: read_stats(transaction, self._t, now))
-        return replace(counted, capabilities=self._engine.capabilities.report())
+        return replace(counted, capabilities=self.capabilities)
 
 
 def _check_policy(value: object) -> SchemaPolicy:

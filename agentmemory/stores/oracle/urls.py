@@ -1,6 +1,6 @@
 """`oracle://` URLs, and what may be said of a connection without giving a secret away; pure.
 
-May import errors.
+May import errors and the stores' `urls`.
 
 ::
 
@@ -21,8 +21,7 @@ from typing import Any, Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from agentmemory.errors import ConfigurationError
-
-SCHEME: Final = "oracle://"
+from agentmemory.stores.urls import hide_secrets
 
 _ACCEPTED: Final = "oracle://user:password@host:port/service"
 _TOKEN_FILE: Final = "token"  # noqa: S105 - the name of a file, as Oracle's command line writes it
@@ -160,20 +159,6 @@ def _malformed(url: str, problem: str) -> ConfigurationError:
         f"`connection` is {hide_secrets(url)!r}: {problem}; accepted: {_ACCEPTED}, and options "
         "after a question mark"
     )
-
-
-_USER_INFO: Final = re.compile(r"(?<=://)[^/?#]*@")
-_SECRET_OPTION: Final = re.compile(r"(?i)((?:password|token)=)[^&#]*")
-
-
-def hide_secrets(text: str) -> str:
-    """Return a URL of any kind without the password and tokens in it."""
-
-    def user_only(found: re.Match[str]) -> str:
-        user, colon, _ = found.group()[:-1].partition(":")
-        return f"{user}:***@" if colon else f"{user}@"
-
-    return _SECRET_OPTION.sub(r"\1***", _USER_INFO.sub(user_only, text, count=1))
 
 
 def describe_dsn(dsn: object) -> str:

@@ -7,6 +7,6 @@ SELECT product, version_full FROM product_component_version ORDER BY product FET
 -- probe.text (query)
 SELECT COUNT(*) FROM all_objects WHERE owner = 'CTXSYS' AND object_name = 'CTX_DDL' AND object_type = 'PACKAGE'
 -- probe.user (query)
-SELECT USER, SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA') FROM dual
+SELECT SYS_CONTEXT('USERENV', 'SESSION_USER'), SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA') FROM dual
 -- probe.vector_memory (query)
 SELECT SUM(alloc_bytes) FROM v$vector_memory_pool WHERE SUBSTR(pool, 1, 3) = '1MB'

@@ -24,7 +24,7 @@ from agentmemory.errors import (
 )
 from agentmemory.protocols import EmbedderFingerprint
 from agentmemory.stores.oracle.engine import OracleEngine
-from agentmemory.stores.oracle.statement import Statement, StatementKind, Transaction
+from agentmemory.stores.oracle.statement import BindType, Statement, StatementKind, Transaction
 
 if TYPE_CHECKING:
     from agentmemory.protocols import FloatMatrix
@@ -39,13 +39,19 @@ _NAME: Final = re.compile(r"(?:[A-Za-z][A-Za-z0-9_$#]{0,127}\.)?[A-Za-z][A-Za-z0
 PLAN_NOTES: Final[Mapping[str, str]] = {"model.embed": "none: no table is read"}
 
 
-def embed_text(model: str, input_name: str, text: str) -> Statement:
-    """Embed one text; names are checked, for they cannot be bound."""
+def embed_texts(model: str, input_name: str, texts: Sequence[str]) -> Statement:
+    """Embed texts, one vector a row in their order; names are checked, for they cannot be bound.
+
+    One statement for all, because vectors are fetched in a trip of their own after each.
+    """
     return Statement(
         name="model.embed",
-        text=f"SELECT VECTOR_EMBEDDING({model} USING :content AS {input_name}) FROM dual",
+        text=f"SELECT VECTOR_EMBEDDING({model} USING j.content AS {input_name}) "
+        f"FROM JSON_TABLE(:texts, '$[*]' COLUMNS (place FOR ORDINALITY, "
+        f"content VARCHAR2({MAX_TEXT_BYTES} BYTE) PATH '$')) j ORDER BY j.place",
         kind=StatementKind.QUERY,
-        binds={"content": text},
+        binds={"texts": list(texts)},
+        types={"texts": BindType.JSON},
     )
 
 
@@ -62,7 +68,7 @@ class OracleDBEmbedder:
         normalize: Whether to scale vectors to unit length. Default True.
         query_prefix: Text to put before each query.
         document_prefix: Text to put before each stored text.
-        batch_size: Texts in one round trip, 1 to 1024. Default 64.
+        batch_size: Texts in one statement, 1 to 1024. Default 64.
         engine_options: How connections are used; see `OracleEngine`.
 
     Raises:
@@ -158,10 +164,8 @@ class OracleDBEmbedder:
 
     async def _ask(self, texts: list[str]) -> list[Any]:
         async def work(transaction: Transaction) -> list[Any]:
-            answers = await transaction.run(
-                *(embed_text(self._model, self._input, text) for text in texts)
-            )
-            return [rows[0][0] for rows in answers]
+            (rows,) = await transaction.run(embed_texts(self._model, self._input, texts))
+            return [row[0] for row in rows]
 
         try:
             async with self._opening:
@@ -174,7 +178,7 @@ class OracleDBEmbedder:
         except StoreError as error:
             kind = ModelUnavailableError if error.retryable else ModelRequestError
             raise kind(f"{self!r} failed: {error}") from error
-        if any(vector is None for vector in vectors):
+        if len(vectors) != len(texts) or any(vector is None for vector in vectors):
             raise BadModelOutput(f"{self!r} gave no vector for a text", raw="NULL")
         return vectors
 

@@ -48,7 +48,7 @@ def sample_statements(t: Tables) -> list[Statement]:
         index_setup.count_vectors(t),
         reindexing.records_after(t, 200),
         index_setup.size_of_vectors(t),
-        embedder_model.embed_text("MINILM", "DATA", "a kite"),
+        embedder_model.embed_texts("MINILM", "DATA", ["a kite", "a boat"]),
         statistics.count_records(t, NOW),
         statistics.count_jobs(t),
         statistics.count_rest(t),

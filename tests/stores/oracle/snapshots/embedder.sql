@@ -2,9 +2,6 @@
 SELECT c.id FROM DEFAULT_CHUNK c WHERE c.embedding IS NOT NULL ORDER BY c.id FETCH FIRST 1 ROWS ONLY
 -- embedder.drop_vectors (dml)
 UPDATE DEFAULT_CHUNK SET embedding = NULL WHERE embedding IS NOT NULL
--- embedder.embed (query)
--- :content
-SELECT VECTOR_EMBEDDING(MINILM USING :content AS DATA) FROM dual
 -- embedder.hold (block)
 LOCK TABLE DEFAULT_META IN ROW SHARE MODE
 -- embedder.read (query)

@@ -53,7 +53,7 @@ class Isolation(RuleBasedStateMachine):
     @initialize(users=THREE)
     def open(self, users: list[str | None]) -> None:
         self.loop = asyncio.new_event_loop()
-        self.memory = AsyncAgentMemory(":memory:", embedder=HashEmbedder(16))
+        self.memory = self.new_memory()
         self.users = users
         self.owner: dict[str, str | None] = {}
         self.threads: dict[str, str | None] = {}
@@ -61,6 +61,10 @@ class Isolation(RuleBasedStateMachine):
         self.links: dict[str, str | None] = {}
         self.images: list[str] = []
         self.count = 0
+
+    def new_memory(self) -> AsyncAgentMemory:
+        """Return a memory with nothing in it; other stores override it."""
+        return AsyncAgentMemory(":memory:", embedder=HashEmbedder(16))
 
     def teardown(self) -> None:
         if hasattr(self, "memory"):
@@ -283,7 +287,7 @@ class Isolation(RuleBasedStateMachine):
     def lists_show_exactly_what_is_ones_own(self) -> None:
         if not hasattr(self, "memory"):
             return
-        Isolation.steps += 1
+        type(self).steps += 1
         if self.count % 4:
             return
         for user in self.users:
@@ -302,16 +306,21 @@ class Isolation(RuleBasedStateMachine):
                 assert self.links[relation.id] == user
 
 
-def test_nobody_ever_sees_anothers_memory() -> None:
-    Isolation.steps = 0
+def run_isolation(machine: type[Isolation], *, examples: int, steps: int) -> None:
+    """Run a machine through histories that are the same each time."""
+    machine.steps = 0
     run_state_machine_as_test(
-        Isolation,
+        machine,
         settings=settings(
-            max_examples=EXAMPLES,
+            max_examples=examples,
             stateful_step_count=STEPS,
             derandomize=True,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
         ),
     )
-    assert Isolation.steps >= 500
+    assert machine.steps >= steps
+
+
+def test_nobody_ever_sees_anothers_memory() -> None:
+    run_isolation(Isolation, examples=EXAMPLES, steps=500)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import oracledb
 
+from tests.support.oracle.translate import NUL
 from tests.support.oracle.values import Column
 
 _BOOL, _BYTEA, _INT8, _INT2, _INT4, _TEXT = 16, 17, 20, 21, 23, 25
@@ -55,7 +56,19 @@ def read_value(column: Column, value: Any) -> Any:
     if column.type is oracledb.DB_TYPE_VECTOR:
         return array.array("f", json.loads(value))
     if column.type in (oracledb.DB_TYPE_VARCHAR, oracledb.DB_TYPE_CLOB):
-        return value or None
+        return value.replace(NUL, "\0") or None
+    if column.type is oracledb.DB_TYPE_JSON:
+        return _with_nul(value)
     if column.type is oracledb.DB_TYPE_TIMESTAMP_TZ:
         return value.replace(tzinfo=None)
+    return value
+
+
+def _with_nul(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.replace(NUL, "\0")
+    if isinstance(value, dict):
+        return {_with_nul(key): _with_nul(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_nul(item) for item in value]
     return value

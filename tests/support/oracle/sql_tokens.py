@@ -47,12 +47,14 @@ def matches(pieces: Sequence[Piece], at: int, *expected: str) -> bool:
     """Whether tokens begin with words or marks; "*" is any token, "#" a number or bind."""
     if at < 0 or at + len(expected) > len(pieces):
         return False
-    return all(
-        wanted == "*"
-        or (wanted == "#" and piece.kind in ("number", "bind"))
-        or piece.upper == wanted
-        for piece, wanted in zip(pieces[at:], expected, strict=False)
-    )
+    for offset, wanted in enumerate(expected):
+        piece = pieces[at + offset]
+        if wanted == "#":
+            if piece.kind not in ("number", "bind"):
+                return False
+        elif wanted not in ("*", piece.upper):
+            return False
+    return True
 
 
 def closing(pieces: Sequence[Piece], opening: int) -> int:

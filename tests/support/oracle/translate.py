@@ -132,6 +132,9 @@ SYNTAX_WORDS: Final = frozenset(
 )
 """Words that may stand before a parenthesis without calling anything."""
 
+NUL: Final = "\uf8ff\U000f0000"
+"""Stands for the character 0, which Oracle stores in texts and PostgreSQL does not."""
+
 DISTANCES: Final = {"COSINE": "<=>", "EUCLIDEAN": "<->", "DOT": "<#>", "MANHATTAN": "<+>"}
 
 TYPES: Final = {
@@ -177,6 +180,9 @@ class Translated:
 Rule = Callable[[Pieces, Context], Pieces]
 
 
+_translated: dict[tuple[Any, ...], tuple[str, list[str]]] = {}
+
+
 def translate(text: str, binds: Mapping[str, Bind]) -> Translated:
     """Translate a query or a change of rows.
 
@@ -184,11 +190,20 @@ def translate(text: str, binds: Mapping[str, Bind]) -> Translated:
         UntranslatableError: A rule is missing.
         oracledb.DatabaseError: The database would refuse a value.
     """
+    typed = {name: to_postgres(bound) for name, bound in binds.items()}
+    key = (text, *((name, kind, value is None) for name, (kind, value) in typed.items()))
+    if key in _translated:
+        sql, names = _translated[key]
+        return Translated(sql, [typed[name][1] for name in names])
     context = Context(binds)
     pieces = cut(text)
     for rule in RULES:
         pieces = rule(pieces, context)
-    return Translated(join(pieces), context.values)
+    translated = Translated(join(pieces), context.values)
+    # Of a CONTAINS the value decides, too.
+    if len(context.places) == len(context.values):
+        _translated[key] = translated.sql, list(context.places)
+    return translated
 
 
 def _rank_by_text(pieces: Pieces, context: Context) -> Pieces:
@@ -464,9 +479,9 @@ def to_postgres(bound: Bind) -> tuple[str, Any]:
     if kind in (oracledb.DB_TYPE_BLOB, oracledb.DB_TYPE_RAW, oracledb.DB_TYPE_LONG_RAW):
         return "bytea", value
     if kind in (oracledb.DB_TYPE_CLOB, oracledb.DB_TYPE_LONG, oracledb.DB_TYPE_NCLOB):
-        return "text", value
+        return "text", value and value.replace("\0", NUL)
     if kind in (oracledb.DB_TYPE_VARCHAR, oracledb.DB_TYPE_NVARCHAR, oracledb.DB_TYPE_CHAR):
-        return "varchar", value
+        return "varchar", value and value.replace("\0", NUL)
     if kind is oracledb.DB_TYPE_BOOLEAN:
         return "boolean", value
     raise UntranslatableError(f"a bind of type {kind.name}")
@@ -475,7 +490,7 @@ def to_postgres(bound: Bind) -> tuple[str, Any]:
 def dump_json(value: Any) -> str:
     """Write a JSON value; a Decimal is written digit by digit."""
     if isinstance(value, Mapping):
-        items = (f"{json.dumps(key)}:{dump_json(item)}" for key, item in value.items())
+        items = (f"{dump_json(key)}:{dump_json(item)}" for key, item in value.items())
         return f"{{{','.join(items)}}}"
     if isinstance(value, list | tuple):
         return f"[{','.join(map(dump_json, value))}]"
@@ -483,4 +498,4 @@ def dump_json(value: Any) -> str:
         return format(value, "f")
     if isinstance(value, dt.datetime | bytes):
         raise UntranslatableError(f"JSON with a {type(value).__name__}")
-    return json.dumps(value)
+    return json.dumps(value.replace("\0", NUL) if isinstance(value, str) else value)

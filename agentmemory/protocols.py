@@ -224,6 +224,19 @@ class AnswersTogether(Protocol):
 
 
 @runtime_checkable
+class RemembersActors(Protocol):
+    """A store that looks for the speakers of a scope on the round trip of a search.
+
+    So that a query need not wait for them: it is read with those that are remembered, and once
+    more in the rare case that it names one who was not.
+    """
+
+    def remembered_actors(self, record_filter: RecordFilter) -> tuple[str, ...]:
+        """Return the speakers that the last search of the scope found; empty without one."""
+        ...
+
+
+@runtime_checkable
 class ISearchConfig(Protocol):
     """What happens to the results of a search after they were found."""
 

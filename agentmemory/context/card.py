@@ -448,8 +448,12 @@ class CardBuilder:
             requests.append(search(MEMORY_TYPES, request.limit))
             if not minima:
                 requests.append(search(("message",), request.limit))
-        prepared = await self._searcher.prepare(search(MEMORY_TYPES, request.limit))
+        whole = search(MEMORY_TYPES, request.limit)
+        prepared = await self._searcher.prepare(whole)
         pools = await self._searcher.candidates_of_each(requests, prepared, limiter=limiter)
+        if self._searcher.is_misread(whole, prepared):
+            prepared = await self._searcher.prepare(whole)
+            pools = await self._searcher.candidates_of_each(requests, prepared, limiter=limiter)
         sets = self._result_sets(requests, pools, shown)
         refined = await fan_out(
             lambda pair: self._searcher.refine(pair[0], pair[1]),
@@ -457,9 +461,7 @@ class CardBuilder:
             limiter=limiter,
         )
         chosen = _choose(refined, minima, request.limit)
-        linked = await self._searcher.expand(
-            search(MEMORY_TYPES, request.limit), self._searcher.results(chosen, prepared)
-        )
+        linked = await self._searcher.expand(whole, self._searcher.results(chosen, prepared))
         results = self._format(linked, request.format_config)
         kept = self._searcher.within_budget(results, requests[0])
         return kept, _notes(prepared, refined, len(results) - len(kept))

@@ -72,8 +72,7 @@ async def prepare_query(
         EmbedderMismatchError: The stored vectors are another embedder's.
     """
     whole, query = query, query[:MAX_QUERY_CHARS]
-    names = frozenset(token for actor in actors for token in analyze(actor))
-    named = names.intersection(analyze(query)) if names else frozenset[str]()
+    named = named_actors(query, actors)
     reader = _Reader(settings, vectorizer)
     vector = None
     if settings.strategy is not SearchStrategy.KEYWORD:
@@ -89,6 +88,12 @@ async def prepare_query(
         stages=tuple(reader.stages),
         notes=tuple(reader.notes),
     )
+
+
+def named_actors(query: str, actors: Collection[str]) -> frozenset[str]:
+    """Return the words of a query that name a speaker."""
+    names = frozenset(token for actor in actors for token in analyze(actor))
+    return names.intersection(analyze(query[:MAX_QUERY_CHARS])) if names else frozenset()
 
 
 class _Reader:

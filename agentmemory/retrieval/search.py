@@ -11,7 +11,13 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from agentmemory.protocols import AnswersTogether, Clock, MemoryStore, TokenCounter
+from agentmemory.protocols import (
+    AnswersTogether,
+    Clock,
+    MemoryStore,
+    RemembersActors,
+    TokenCounter,
+)
 from agentmemory.records import MEMORY_TYPES
 from agentmemory.requests import Candidate, CandidateQuery, Expansion
 from agentmemory.results import (
@@ -25,7 +31,7 @@ from agentmemory.retrieval.budget import select_within_budget
 from agentmemory.retrieval.expand import with_linked
 from agentmemory.retrieval.fan_out import fan_out
 from agentmemory.retrieval.lifecycle import as_known
-from agentmemory.retrieval.query import PreparedQuery, prepare_query
+from agentmemory.retrieval.query import PreparedQuery, named_actors, prepare_query
 from agentmemory.retrieval.ranked import Ranked, Step
 from agentmemory.retrieval.refine import Refiner, settled
 from agentmemory.retrieval.request import SearchRequest
@@ -77,6 +83,10 @@ class Searcher:
             prepared = await self.prepare(request)
             between = time.perf_counter()
             found = await self.candidates(request, prepared)
+            if self.is_misread(request, prepared):
+                prepared = await self.prepare(request)
+                between = time.perf_counter()
+                found = await self.candidates(request, prepared)
             if request.trace:
                 prepared = _traced(
                     prepared,
@@ -98,7 +108,7 @@ class Searcher:
         """Make the query of a request ready; requests that share it may share the answer."""
         prepared = await prepare_query(
             request.query,
-            actors=await self._store.actors(request.record_filter(self._clock.now())),
+            actors=await self._actors(request),
             settings=request.settings,
             vectorizer=self._vectorizer,
         )
@@ -106,6 +116,22 @@ class Searcher:
             return prepared
         untimed = tuple(replace(stage, duration_s=None) for stage in prepared.stages)
         return replace(prepared, stages=untimed)
+
+    async def _actors(self, request: SearchRequest) -> tuple[str, ...]:
+        record_filter = request.record_filter(self._clock.now())
+        if isinstance(self._store, RemembersActors):
+            return self._store.remembered_actors(record_filter)
+        return await self._store.actors(record_filter)
+
+    def is_misread(self, request: SearchRequest, prepared: PreparedQuery) -> bool:
+        """Whether the search brought to light that the query names other speakers than it seemed.
+
+        To be asked after the candidates came; the query is then prepared and asked again.
+        """
+        if not isinstance(self._store, RemembersActors):
+            return False
+        actors = self._store.remembered_actors(request.record_filter(self._clock.now()))
+        return named_actors(request.query, actors) != prepared.actor_terms
 
     async def candidates(
         self, request: SearchRequest, prepared: PreparedQuery

@@ -90,7 +90,7 @@ class TestRules:
                 "WITH RECURSIVE g (a) AS (SELECT 1 FROM dual) CYCLE a SET c TO 'Y' DEFAULT 'N' USING cycle_path_1 SELECT a FROM g",
             ),
             ('SELECT "ID" FROM t', "SELECT id FROM t"),
-            ("SELECT CAST(a AS VARCHAR2(10 CHAR)) FROM t", "SELECT CAST (a AS varchar) FROM t"),
+            ("SELECT CAST(a AS VARCHAR2(10 CHAR)) FROM t", "SELECT CAST (a AS varchar(10)) FROM t"),
         ],
     )
     def test_queries(self, oracle_sql, postgres):

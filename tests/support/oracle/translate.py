@@ -371,9 +371,12 @@ def _name_types(pieces: Pieces, _: Context) -> Pieces:
         piece = pieces[place]
         typed = piece.kind == "word" and piece.upper in TYPES
         if typed and not matches(pieces, place + 1, ".") and not matches(pieces, place - 1, "."):
-            out.append(raw(TYPES[piece.upper]))
+            size = ""
             if matches(pieces, place + 1, "("):
+                if piece.upper == "VARCHAR2":
+                    size = f"({pieces[place + 2].text})"
                 place = closing(pieces, place + 1)
+            out.append(raw(f"{TYPES[piece.upper]}{size}"))
         else:
             out.append(piece)
         place += 1

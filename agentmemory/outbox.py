@@ -10,10 +10,42 @@ from contextvars import ContextVar
 from datetime import datetime
 from typing import Final, Protocol
 
-from agentmemory.requests import Deletion, Expectation, Job, JobOutcome, JobState, StoredSummary
+from agentmemory.records import new_id
+from agentmemory.requests import (
+    Deletion,
+    Expectation,
+    Job,
+    JobDraft,
+    JobOutcome,
+    JobState,
+    StoredSummary,
+)
 
 IN_BACKGROUND: Final = ContextVar("agentmemory.in_background", default=False)
 """Whether the running task does work that no caller waits for; a store may let others go first."""
+
+
+RENEW_VECTORS: Final = "renew_vectors"
+"""Kind of the jobs that make vectors which were dropped, or could not be made in time."""
+
+_RENEWED_AT_ONCE: Final = 200
+
+
+def renewals(message_ids: Sequence[str]) -> tuple[JobDraft, ...]:
+    """Return the work that sees to it that messages have their vectors.
+
+    It goes with the write that leaves them without: whoever writes makes them right after, and
+    the work is there for when that does not come to an end.
+    """
+    return tuple(
+        JobDraft(
+            id=new_id(),
+            kind=RENEW_VECTORS,
+            thread_id=None,
+            payload={"messages": list(message_ids[start : start + _RENEWED_AT_ONCE])},
+        )
+        for start in range(0, len(message_ids), _RENEWED_AT_ONCE)
+    )
 
 
 class JobStore(Protocol):

@@ -126,7 +126,9 @@ class Parts:
             llm=language_model,
             config=check_extraction_config(extraction_config),
             summarize=None if language_model is None else summarizer.work,
+            renew=self.recorder.renew if self.vectorizer.is_available else None,
         )
+        self.recorder.wake = self.extraction.worker.wake
         self.cards = CardBuilder(
             store,
             self.searcher,

@@ -305,7 +305,8 @@ class Deletion:
 
     Args:
         counts: Rows removed by kind ("message", "fact", "link", "thread", …); zeros left out.
-        stale: Ids of surviving messages whose vector was dropped because a neighbour went.
+        stale: Ids of surviving messages whose vector was dropped because a neighbour went. Work
+            that renews these vectors is stored in the same transaction.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)

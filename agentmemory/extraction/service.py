@@ -19,6 +19,7 @@ from agentmemory.extraction_config import (
     settings_from,
     to_stored,
 )
+from agentmemory.outbox import RENEW_VECTORS
 from agentmemory.protocols import Clock, ILlm, MemoryStore, TokenCounter
 from agentmemory.records import ScopedRecord, ThreadRecord, new_id
 from agentmemory.requests import JobDraft
@@ -63,6 +64,7 @@ class Extraction:
         llm: The language model; None for the detector of phrases.
         config: What holds where neither call nor thread say anything.
         summarize: Does the jobs that renew summaries; None without a language model.
+        renew: Does the jobs that renew vectors; None without an embedder.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class Extraction:
         llm: ILlm | None,
         config: MemoryExtractionConfig | None,
         summarize: Handler | None,
+        renew: Handler | None,
     ) -> None:
         self._store = store
         self._llm = llm
@@ -88,6 +91,8 @@ class Extraction:
             handlers[EXTRACT] = handlers[DETECT] = extractor.work
         if summarize is not None:
             handlers[SUMMARIZE] = summarize
+        if renew is not None:
+            handlers[RENEW_VECTORS] = renew
         self._kinds = tuple(handlers)
         self.worker = Worker(store, clock, handlers, follow_ups=(SUMMARIZE,))
 

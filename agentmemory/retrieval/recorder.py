@@ -8,7 +8,8 @@ embedded again. May import stores, models, text and below.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Final, TypeVar
@@ -16,13 +17,21 @@ from weakref import WeakValueDictionary
 
 import anyio
 
-from agentmemory.errors import EmbedderMismatchError, NotFoundError, StaleReadError
+from agentmemory.errors import (
+    EmbedderMismatchError,
+    ModelUnavailableError,
+    NotFoundError,
+    StaleReadError,
+)
+from agentmemory.outbox import renewals
 from agentmemory.protocols import Clock, MemoryStore
 from agentmemory.records import ImageContent, RecordRelation, ScopedRecord, Tier
 from agentmemory.requests import (
     Deletion,
     Expectation,
+    Job,
     JobDraft,
+    JobOutcome,
     ListQuery,
     Neighbourhood,
     RecordChanges,
@@ -53,6 +62,8 @@ class Recorder:
         self._store = store
         self._vectorizer = vectorizer
         self._clock = clock
+        self.wake: Callable[[], None] = _nobody
+        """Has the work of the outbox done now; there is none before a client sets it."""
         self._turns: WeakValueDictionary[str | None, anyio.Lock] = WeakValueDictionary()
 
     def _turn(self, thread_id: str | None) -> anyio.Lock:
@@ -88,8 +99,11 @@ class Recorder:
                 return await self._until_unchanged(attempt)
             except StaleReadError:
                 # Other processes write without a pause: storing comes first, vectors follow.
-                stored = await self._store.add_records(records, jobs=jobs)
-                await self.refresh([record.id for record in stored])
+                ids = [record.id for record in records]
+                follow_up = (*jobs, *renewals(ids))
+                with self._followed_up():
+                    stored = await self._store.add_records(records, jobs=follow_up)
+                    await self.refresh(ids)
                 return stored
 
     async def add_memories(
@@ -164,13 +178,35 @@ class Recorder:
         Of a single message the vector that rests on it is renewed in the same write, so that
         whoever is cancelled on the way leaves no message without one.
         """
-        deletion = None
-        if self._vectorizer.is_available and len(record_filter.ids or ()) == 1:
-            deletion = await self._delete_one(record_filter)
-        if deletion is None:
-            deletion = await self._store.delete_records(record_filter)
-        await self.refresh(deletion.stale)
+
+        async def remove() -> Deletion:
+            deletion = None
+            if self._vectorizer.is_available and len(record_filter.ids or ()) == 1:
+                deletion = await self._delete_one(record_filter)
+            return deletion or await self._store.delete_records(record_filter)
+
+        return await self._removed(remove)
+
+    async def _removed(self, remove: Callable[[], Awaitable[Deletion]]) -> Deletion:
+        """Delete, and make the vectors anew that rested on what went.
+
+        Work that does it was stored with the deletion, for when this does not come to an end.
+        """
+        with self._followed_up():
+            deletion = await remove()
+            await self.refresh(deletion.stale)
         return deletion
+
+    @contextlib.contextmanager
+    def _followed_up(self) -> Generator[None, None, None]:
+        """Have the outbox looked at if what is done here does not come to its end."""
+        ended = False
+        try:
+            yield
+            ended = True
+        finally:
+            if not ended and self._vectorizer.is_available:
+                self.wake()
 
     async def _delete_one(self, record_filter: RecordFilter) -> Deletion | None:
         """Delete one record and renew the vector after it; None if that cannot go together."""
@@ -195,15 +231,11 @@ class Recorder:
 
     async def delete_scope(self, scope: ScopeFilter) -> Deletion:
         """Delete all that belongs to a scope; vectors that rested on it are made anew."""
-        deletion = await self._store.delete_scope(scope, now=self._clock.now())
-        await self.refresh(deletion.stale)
-        return deletion
+        return await self._removed(lambda: self._store.delete_scope(scope, now=self._clock.now()))
 
     async def purge_expired(self) -> Deletion:
         """Delete every record whose time to live is over."""
-        deletion = await self._store.purge_expired(self._clock.now())
-        await self.refresh(deletion.stale)
-        return deletion
+        return await self._removed(lambda: self._store.purge_expired(self._clock.now()))
 
     async def refresh(self, message_ids: Sequence[str]) -> int:
         """Make the vectors of messages anew from what stands around them now.
@@ -213,10 +245,16 @@ class Recorder:
         Returns:
             How many have a new vector.
         """
-        if not self._vectorizer.is_available:
+        if not self._vectorizer.is_available or not message_ids:
             return 0
-        done = [await self._refresh_one(message_id) for message_id in message_ids]
-        return sum(done)
+        try:
+            return await self._refresh_all(message_ids)
+        finally:
+            # The work that was stored for this sees what is left to be done.
+            self.wake()
+
+    async def _refresh_all(self, message_ids: Sequence[str]) -> int:
+        return sum([await self._refresh_one(message_id) for message_id in message_ids])
 
     async def _refresh_one(self, message_id: str) -> bool:
         everywhere = RecordFilter(scope=ScopeFilter(), now=self._clock.now(), ids=(message_id,))
@@ -235,6 +273,30 @@ class Recorder:
             return await self._until_unchanged(attempt)
         except StaleReadError:
             return False
+
+    async def renew(self, job: Job) -> JobOutcome:
+        """Do the work that a write left behind: make the vectors that are not there yet.
+
+        Raises:
+            ModelUnavailableError: Some could not be made; it is worth another try.
+        """
+        ids = job.payload["messages"]
+        try:
+            await self._refresh_all(await self._without_vector(ids))
+        except EmbedderMismatchError as error:
+            msg = "the vectors of this store are another embedder's"
+            raise ModelUnavailableError(msg) from error
+        left = await self._without_vector(ids)
+        if left:
+            msg = f"{len(left)} of {len(ids)} messages are without their vector still"
+            raise ModelUnavailableError(msg)
+        return JobOutcome()
+
+    async def _without_vector(self, message_ids: Sequence[str]) -> list[str]:
+        everywhere = replace(_everything(self._clock.now()), ids=tuple(message_ids))
+        found = await self._store.get_records(everywhere)
+        held = await self._store.vectors([record.id for record in found])
+        return [record.id for record in found if record.id not in held]
 
     async def reembed(self, progress: Callable[[int], None] | None = None) -> int:
         """Make the vectors of every record anew, replacing another embedder's.
@@ -300,6 +362,10 @@ class Recorder:
             except StaleReadError:
                 continue
         return await attempt()
+
+
+def _nobody() -> None:
+    """Wake nobody."""
 
 
 def _everything(now: datetime) -> RecordFilter:

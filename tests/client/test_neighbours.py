@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
 from typing import Any
 
 import anyio.lowlevel
@@ -11,6 +12,8 @@ import numpy as np
 import pytest
 
 from agentmemory import AsyncAgentMemory
+from agentmemory.errors import ModelUnavailableError, StaleReadError, WaitTimeoutError
+from agentmemory.extraction import worker
 from agentmemory.testing import HashEmbedder
 from tests.client.conftest import hybrid, lexical
 
@@ -118,6 +121,153 @@ async def test_a_delete_cancelled_at_any_point_leaves_no_message_without_its_vec
             await memory.delete_thread(thread.thread_id)
             thread = await memory.create_thread(user_id="u1")
         assert True in outcomes
+
+
+class Held(HashEmbedder):
+    """Embeds nothing until it is released, once it is held."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held = asyncio.Event()
+        self.asked = asyncio.Event()
+        self.is_held = False
+
+    async def embed(self, texts: Sequence[str], *, is_query: bool = False) -> Any:
+        """Embed when released."""
+        if self.is_held:
+            self.asked.set()
+            await self.held.wait()
+        return await super().embed(texts, is_query=is_query)
+
+
+async def _turns(memory: AsyncAgentMemory, number: int) -> None:
+    """Store three turns, of which the middle one expires."""
+    thread = await memory.create_thread(user_id="u1", thread_id=f"t{number}")
+    for place, word in enumerate(("apple", "zebra", "cherry")):
+        message = {"role": "user", "content": f"{word} {number}", "id": f"{number}{word}"}
+        await thread.add_messages([message], ttl_days=0 if place == 1 else None)
+
+
+async def _cosine(memory: AsyncAgentMemory, name: str) -> float | None:
+    hits = await memory.search("cherry", user_id="u1", max_results=100)
+    return next(hit.explain.cosine for hit in hits if hit.id == name)
+
+
+async def _without_the_zebra(number: int) -> float | None:
+    """Return how near the last turn is to a word in a thread that never had another turn."""
+    async with hybrid() as memory:
+        thread = await memory.create_thread(user_id="u1")
+        for word in ("apple", "cherry"):
+            message = {"role": "user", "content": f"{word} {number}", "id": f"{number}{word}"}
+            await thread.add_messages([message])
+        return await _cosine(memory, f"{number}cherry")
+
+
+async def test_a_purge_cancelled_at_any_point_is_followed_by_the_vectors_it_took() -> None:
+    async with AsyncAgentMemory(":memory:", embedder=Patient()) as memory:
+        outcomes = set()
+        for steps in range(40):
+            await _turns(memory, steps)
+            task = asyncio.create_task(memory.purge_expired())  # noqa: TID251 - its cancel is what is tested
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait([task], timeout=10)
+            outcomes.add(task.cancelled())
+            await memory.purge_expired()
+            await memory.wait_for_memory_extraction(20)
+            stats = await memory.stats()
+            assert (stats.vectors, stats.jobs) == (sum(stats.records.values()), {}), steps
+        assert True in outcomes
+        assert await _cosine(memory, "39cherry") == pytest.approx(await _without_the_zebra(39))
+
+
+@pytest.mark.parametrize("way", ["purge", "delete", "fallback"])
+async def test_what_a_cancel_left_without_a_vector_gets_it_in_the_next_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """The work was stored with the write, and is done by whoever opens the store next."""
+    monkeypatch.setattr(worker, "DRAIN_S", 0.05)
+    path = tmp_path / "m.db"
+    embedder = Held()
+    async with AsyncAgentMemory(path, embedder=embedder) as memory:
+        await _turns(memory, 1)
+        thread = await memory.get_thread("t1")
+        writing: Coroutine[Any, Any, object]
+        if way != "purge":
+            await memory.purge_expired()
+            await memory.wait_for_memory_extraction(20)
+        if way == "fallback":
+            store: Any = memory._parts.store
+            add = store.add_records
+
+            async def never_first(*args: Any, tail: Any = None, **more: Any) -> Any:
+                if tail is not None:
+                    message = "somebody else was faster"
+                    raise StaleReadError(message)
+                embedder.is_held = True
+                return await add(*args, **more)
+
+            monkeypatch.setattr(store, "add_records", never_first)
+            writing = thread.add_messages([{"role": "user", "content": "date", "id": "1date"}])
+        elif way == "delete":
+            # The vector after it cannot be made in time, so that the delete goes without it.
+            monkeypatch.setattr(memory._parts.recorder, "_delete_one", _in_vain)
+            embedder.is_held = True
+            writing = thread.delete_message("1apple")
+        else:
+            embedder.is_held = True
+            writing = memory.purge_expired()
+        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+            task = group.create_task(writing)
+            await embedder.asked.wait()
+            stats = await memory.stats()
+            task.cancel()
+        assert task.cancelled()
+        assert stats.vectors == sum(stats.records.values()) - 1
+    async with AsyncAgentMemory(path, embedder=HashEmbedder()) as memory:
+        await memory.wait_for_memory_extraction(20)
+        stats = await memory.stats()
+        assert stats.vectors == sum(stats.records.values())
+        assert stats.jobs == {}
+        if way == "purge":
+            expected = await _without_the_zebra(1)
+            assert await _cosine(memory, "1cherry") == pytest.approx(expected)
+
+
+async def _in_vain(_: object) -> None:
+    """Delete nothing."""
+
+
+async def test_vectors_that_cannot_be_made_are_tried_again() -> None:
+    class Failing(HashEmbedder):
+        fails = False
+
+        async def embed(self, texts: Sequence[str], *, is_query: bool = False) -> Any:
+            if self.fails:
+                message = "down"
+                raise ModelUnavailableError(message)
+            return await super().embed(texts, is_query=is_query)
+
+    embedder = Failing()
+    async with AsyncAgentMemory(":memory:", embedder=embedder) as memory:
+        await _turns(memory, 1)
+        embedder.fails = True
+        await memory.purge_expired()
+        with pytest.raises(WaitTimeoutError):
+            await memory.wait_for_memory_extraction(0.3)
+        assert (await memory.stats()).vectors == 1
+        embedder.fails = False
+        await memory.wait_for_memory_extraction(20)
+        assert (await memory.stats()).vectors == 2
+
+
+async def test_without_vectors_nothing_is_left_to_be_renewed() -> None:
+    async with lexical() as memory:
+        await _turns(memory, 1)
+        await memory.purge_expired()
+        await (await memory.get_thread("t1")).delete_message("1apple")
+        assert (await memory.stats()).jobs == {}
 
 
 async def test_reembedding_gives_the_same_vectors_again() -> None:

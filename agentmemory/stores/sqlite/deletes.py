@@ -1,8 +1,8 @@
 """Deletes on a SQLite store, with everything that was derived from what goes.
 
 What is to go is first gathered in the table `temp.gone`, so that each step is one statement
-however many records go. Runs inside a write transaction. May import records, requests, indexing,
-links, rows and where.
+however many records go. Runs inside a write transaction. May import outbox, requests, indexing,
+links, rows, where and writes.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from agentmemory.outbox import renewals
 from agentmemory.requests import Deletion, RecordFilter
 from agentmemory.scope import ScopeFilter
 from agentmemory.stores.sqlite.indexing import renew_edges
@@ -20,6 +21,7 @@ from agentmemory.stores.sqlite.query import fetch_all, fetch_value
 from agentmemory.stores.sqlite.rows import LIFECYCLE_SQL, dump_json
 from agentmemory.stores.sqlite.vector_rows import drop_vectors, note_changes, put_vectors
 from agentmemory.stores.sqlite.where import Where, add_dimension, record_where
+from agentmemory.stores.sqlite.writes import insert_jobs
 
 if TYPE_CHECKING:
     import apsw
@@ -268,6 +270,12 @@ def _remove(
         f"DELETE FROM {t.thread} WHERE id IN (SELECT value FROM json_each(?))", listed
     )
     settle(connection, t, freed, now)
+    dropped = fetch_all(
+        connection,
+        f"SELECT r.id FROM json_each(?) j CROSS JOIN {t.vector} v ON v.record_seq = j.value "
+        f"CROSS JOIN {t.record} r ON r.seq = j.value ORDER BY r.seq",
+        (dump_json(after),),
+    )
     drop_vectors(connection, t, after)
     renew_edges(connection, t, before, "following")
     renew_edges(connection, t, after, "previous")
@@ -276,6 +284,8 @@ def _remove(
     renewed = vectors or {}
     if renewed:
         put_vectors(connection, t, renewed)
+    lacking = [name for (name,) in dropped if name not in renewed]
+    insert_jobs(connection, t, renewals(lacking), now)
     stale = fetch_all(
         connection,
         f"SELECT id FROM {t.record} WHERE seq IN (SELECT value FROM json_each(?)) ORDER BY seq",

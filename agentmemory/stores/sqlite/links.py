@@ -396,17 +396,20 @@ def mark_orphans(connection: apsw.Connection, t: Tables) -> int:
         f"JOIN {t.record} r ON r.seq = g.seq "
         f"WHERE l.source_seq NOT IN (SELECT seq FROM temp.gone) GROUP BY l.source_seq",
     )
-    marked: set[int] = set()
+    seen: set[int] = set()
+    marked = 0
     for seq, cause in direct:
         for place in (seq, *dependants(connection, t, (seq,))):
-            if place in marked:
+            if place in seen:
                 continue
-            marked.add(place)
+            seen.add(place)
             connection.execute(
-                f"UPDATE {t.record} SET review_reason = ? WHERE seq = ?",
+                f"UPDATE {t.record} SET review_reason = ? "
+                f"WHERE seq = ? AND seq NOT IN (SELECT seq FROM temp.gone)",
                 (f"depends on {cause}, {_DELETED}", place),
             )
-    return len(marked)
+            marked += connection.changes()
+    return marked
 
 
 def _dead_dependencies(

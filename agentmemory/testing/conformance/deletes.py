@@ -4,6 +4,8 @@
 # pyright: reportPrivateUsage=false
 from __future__ import annotations
 
+from dataclasses import replace
+
 from agentmemory.client import AsyncAgentMemory
 from agentmemory.errors import NotFoundError, ScopeError
 from agentmemory.requests import JobDraft, RecordFilter
@@ -79,6 +81,21 @@ class DeleteRules(StoreRules):
             assert kept.review_reason == "came partly from m1, which was deleted"
             await thread.delete_message("m2")
             assert ids(await memory.list_memories(user_id=USER)) == ["of-none"]
+
+    async def test_a_delete_marks_and_counts_only_what_stays(self) -> None:
+        """Not what depends on it and goes with it, though the mark reaches beyond that."""
+        async with self.memory() as memory:
+            await add_memories(memory, ["base", "middle", "top", "roof"])
+            for source, target in (("middle", "base"), ("top", "middle"), ("roof", "top")):
+                await memory.link_records(source, target, "depends_on")
+            deletion = await memory._parts.store.delete_records(  # noqa: SLF001 - two at once
+                replace(EVERYWHERE, ids=("base", "top"))
+            )
+            assert dict(deletion.counts) == {"link": 3, "memory": 2, "review": 2}
+            marked = [await memory.get_memory(name) for name in ("middle", "roof")]
+            assert [record.review_reason for record in marked] == [
+                "depends on base, which was deleted"
+            ] * 2
 
     async def test_a_thread_goes_with_all_that_is_in_it(self) -> None:
         """Messages, memories, images, jobs and what came from its messages."""

@@ -90,7 +90,15 @@ if TYPE_CHECKING:
         ThreadRecord,
         Tier,
     )
-    from agentmemory.requests import Deletion, ForgetReceipt, Job, JobState, Page, StoreStats
+    from agentmemory.requests import (
+        Capability,
+        Deletion,
+        ForgetReceipt,
+        Job,
+        JobState,
+        Page,
+        StoreStats,
+    )
     from agentmemory.results import (
         ContextCard,
         Explanation,
@@ -115,6 +123,7 @@ _HOMES: Final = {
     "AsyncStore": "store",
     "AsyncThread": "thread",
     "BackgroundExtractionQueueFullBehavior": "extraction_config",
+    "Capability": "requests",
     "Clock": "protocols",
     "ClosedError": "errors",
     "CompressionReport": "ontology.result",
@@ -217,6 +226,7 @@ __all__ = [
     "AsyncStore",
     "AsyncThread",
     "BackgroundExtractionQueueFullBehavior",
+    "Capability",
     "Clock",
     "ClosedError",
     "CompressionReport",

@@ -235,7 +235,7 @@ def add(
     if as_json:
         screen.json(documents.record_document(stored))
         return
-    show_added(screen, db, stored)
+    show_added(screen, options.label, stored)
     _say(screen, note)
 
 

@@ -128,7 +128,6 @@ async def open_memory(
     embedder: IEmbedder | None,
     *,
     create: bool = False,
-    check: bool = True,
 ) -> AsyncGenerator[Opened]:
     """Open the memory that is meant, and close it again.
 
@@ -136,16 +135,28 @@ async def open_memory(
         options: Which one.
         embedder: What makes its vectors; None for words only.
         create: Whether a new one is made if there is none.
-        check: Whether it is an error if there is none.
     """
     policy = SchemaPolicy.CREATE_IF_NECESSARY if create else SchemaPolicy.REQUIRE_EXISTING
-    if not check:
-        policy = SchemaPolicy.NO_CHECK
-    store = open_store(
+    store = _store(options, policy)
+    async with AsyncAgentMemory(store=store, embedder=embedder) as memory:
+        yield Opened(memory, store)
+
+
+@asynccontextmanager
+async def open_unchecked(options: DatabaseOptions) -> AsyncGenerator[MemoryStore]:
+    """Open the database alone, whether or not it holds the store that is meant."""
+    store = _store(options, SchemaPolicy.NO_CHECK)
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def _store(options: DatabaseOptions, policy: SchemaPolicy) -> MemoryStore:
+    return open_store(
         options.database,
         None,
         schema_policy=policy,
         memory_store_id=NOT_SET_MARKER if options.store_id is None else options.store_id,
     )
-    async with AsyncAgentMemory(store=store, embedder=embedder) as memory:
-        yield Opened(memory, store)

@@ -6,13 +6,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import anyio
 
 from agentmemory import __version__
 from agentmemory.checks import check_int, check_optional_id
-from agentmemory.cli.database import DatabaseOptions, Opened, open_memory
+from agentmemory.cli.database import DatabaseOptions, Opened, open_memory, open_unchecked
 from agentmemory.cli.screen import Progress
 from agentmemory.errors import (
     ConfigurationError,
@@ -245,9 +245,8 @@ async def examine(options: DatabaseOptions) -> tuple[Capability, ...]:
         )
     )
     try:
-        options.require_file()
-        async with open_memory(options, None, check=False) as opened:
-            findings += await _of_store(opened)
+        await anyio.to_thread.run_sync(options.require_file)
+        findings += await _of_database(options)
     except (StoreError, ConfigurationError) as error:
         findings.append(Capability(name="database", available=False, detail=str(error)))
     return tuple(findings)
@@ -260,16 +259,18 @@ def _installed() -> Capability:
     )
 
 
-async def _of_store(opened: Opened) -> list[Capability]:
+async def _of_database(options: DatabaseOptions) -> list[Capability]:
     try:
-        counted = await opened.memory.stats()
+        async with open_memory(options, None) as opened:
+            counted = await opened.memory.stats()
     except SchemaMismatchError as error:
-        able = tuple(getattr(opened.store, "capabilities", ()))
-        missing = Capability(name="store", available=False, detail=str(error))
-        return [*_or_open(able), missing]
+        async with open_unchecked(options) as store:
+            able = tuple(getattr(store, "capabilities", ()))
+        why = str(error).partition(", and `schema_policy`")[0]
+        return [*(able or _OPEN), Capability(name="store", available=False, detail=why)]
     failed = counted.jobs.get("failed", 0)
     return [
-        *_or_open(counted.capabilities),
+        *(counted.capabilities or _OPEN),
         Capability(
             name="store",
             available=True,
@@ -286,8 +287,7 @@ async def _of_store(opened: Opened) -> list[Capability]:
     ]
 
 
-def _or_open(capabilities: tuple[Capability, ...]) -> tuple[Capability, ...]:
-    return capabilities or (Capability(name="database", available=True, detail="open"),)
+_OPEN: Final = (Capability(name="database", available=True, detail="open"),)
 
 
 async def reembed(options: DatabaseOptions, embedder: IEmbedder | None, progress: Progress) -> int:

@@ -210,7 +210,7 @@ def capabilities_from(
         user=name,
         current_schema=current_schema,
         vectors=version >= _VECTORS_FROM,
-        vector_memory_bytes=None if memory is None else int(memory[0][0] or 0),
+        vector_memory_bytes=None if memory is None else _sum(memory),
         oracle_text=oracle_text,
         hybrid_index=oracle_text and version >= _HYBRID_FROM,
         create_table="CREATE TABLE" in granted,
@@ -218,3 +218,8 @@ def capabilities_from(
         models=tuple(f"{owner}.{model}" for owner, model in models or ()),
         pipelining=pipelining and version >= _VECTORS_FROM,
     )
+
+
+def _sum(rows: Sequence[tuple[Any, ...]]) -> int:
+    """Return the sum a query gave; the sum of nothing is NULL."""
+    return int(rows[0][0] or 0) if rows else 0

@@ -62,8 +62,8 @@ class Session(Protocol):
 
     used: bool
     """Whether anything was sent."""
-    commit_sent: bool
-    """Whether a commit was sent, so that without an answer nobody knows what holds."""
+    commit_pending: bool
+    """Whether a commit was sent whose answer has not come, so that nobody knows what holds."""
 
     @property
     def in_transaction(self) -> bool:
@@ -112,7 +112,7 @@ class _Connection:
         self.connection = connection
         self.ticket: object = None
         self.used = False
-        self.commit_sent = False
+        self.commit_pending = False
         self._where = where
         self._sizes = sizes
         self._app_context = app_context
@@ -216,9 +216,10 @@ class AsyncSession(_Connection):
                 else:
                     answers.append(await self._execute(group[0]))
         if commit:
-            self.commit_sent = True
+            self.commit_pending = True
             with self.translated():
                 await self.connection.commit()
+            self.commit_pending = False
         return answers
 
     async def attempt(self, statements: Sequence[Statement]) -> list[Rows | None]:
@@ -252,8 +253,9 @@ class AsyncSession(_Connection):
             self._add(pipeline, statement)
         if commit:
             pipeline.add_commit()
-            self.commit_sent = True
+            self.commit_pending = True
         results = await self.connection.run_pipeline(pipeline)
+        self.commit_pending = False
         return [
             self.rows_of(statement, result.rows)
             for statement, result in zip(statements, results, strict=False)
@@ -360,8 +362,9 @@ class BlockingSession(_Connection):
         answers = [self._execute(statement) for statement in statements]
         if commit:
             self._bound()
-            self.commit_sent = True
+            self.commit_pending = True
             self.connection.commit()
+            self.commit_pending = False
         return answers
 
     def _execute(self, statement: Statement) -> Rows:

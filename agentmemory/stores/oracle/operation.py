@@ -7,7 +7,6 @@ package.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
 import random
 import time
@@ -83,7 +82,7 @@ class Operation(Generic[T]):
             AgentMemoryError: What it failed with, or what it was refused with.
         """
         loop = asyncio.get_running_loop()
-        task = self.task = loop.create_task(self._drive(time.monotonic() + seconds))
+        task = self.task = loop.create_task(self.drive(time.monotonic() + seconds))
         refused = loop.create_task(self._refused.wait())
         try:
             await asyncio.wait(
@@ -112,7 +111,8 @@ class Operation(Generic[T]):
         self._refusal = error
         self._refused.set()
 
-    async def _drive(self, until: float) -> T:
+    async def drive(self, until: float) -> T:
+        """Do it in the running task, which somebody else stops in time."""
         was_unknown = False
         for attempt in range(1, self._attempts + self._source.capacity + 1):
             try:
@@ -152,7 +152,7 @@ class Operation(Generic[T]):
             return result
         except BaseException as error:
             known = self._diagnosis = session.diagnosis_of(error)
-            self._is_outcome_unknown = session.commit_sent and (known is None or known.lost)
+            self._is_outcome_unknown = session.commit_pending and (known is None or known.lost)
             if known is None or not known.unusable:
                 usable = not session.used or await _rolled_back(session)
             raise
@@ -180,38 +180,35 @@ class Operation(Generic[T]):
         unknown.retryable = False
         if self._settled is None:
             raise unknown from error
-        asked = Operation(
-            self._source,
-            self._background,
-            self._settled,
-            attempts=self._attempts,
-            grace_s=self._grace_s,
-        )
         try:
-            return await asked._drive(until)
+            return await self._asking(self._settled).drive(until)
         except AgentMemoryError:
             raise unknown from error
 
     async def _after_deadline(self, seconds: float) -> T:
         text = f"the operation took longer than {seconds:g} s and was stopped"
-        if self._is_outcome_unknown:
-            if self._settled is not None:
-                asked = Operation(
-                    self._source,
-                    self._background,
-                    self._settled,
-                    attempts=self._attempts,
-                    grace_s=self._grace_s,
-                )
-                with contextlib.suppress(StoreError):
-                    answer = await asked.run(max(self._grace_s, _LAST_WAIT_S))
-                    if answer is not None:
-                        return answer
-                    raise StoreTimeoutError(text)
-            problem = StoreTimeoutError(f"{text}; {_NOT_KNOWN}")
-            problem.retryable = False
-            raise problem
-        raise StoreTimeoutError(text)
+        if not self._is_outcome_unknown:
+            raise StoreTimeoutError(text)
+        unknown = StoreTimeoutError(f"{text}; {_NOT_KNOWN}")
+        unknown.retryable = False
+        if self._settled is None:
+            raise unknown
+        try:
+            answer = await self._asking(self._settled).run(max(self._grace_s, _LAST_WAIT_S))
+        except StoreError:
+            raise unknown from None
+        if answer is None:
+            raise StoreTimeoutError(text)
+        return answer
+
+    def _asking(self, settled: Step[T | None]) -> Operation[T | None]:
+        return Operation(
+            self._source,
+            self._background,
+            settled,
+            attempts=self._attempts,
+            grace_s=self._grace_s,
+        )
 
     async def _stop(self, task: asyncio.Task[T]) -> bool:
         """End it within a bound, whoever cancels meanwhile.

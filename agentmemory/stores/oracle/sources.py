@@ -70,7 +70,7 @@ class AsyncPool(BaseSource):
     @property
     def capacity(self) -> int:
         """As many as the pool may have."""
-        return 1 if self._pool is None else max(self._pool.max, 1)
+        return 1 if self._pool is None else _size_of(self._pool, self.where)
 
     def _is_full(self) -> bool:
         with contextlib.suppress(oracledb.Error):
@@ -218,7 +218,7 @@ class BlockingPool(BaseSource):
     @property
     def capacity(self) -> int:
         """As many as the pool may have."""
-        return 1 if self._pool is None else max(self._pool.max, 1)
+        return 1 if self._pool is None else _size_of(self._pool, self.where)
 
     def _is_full(self) -> bool:
         with contextlib.suppress(oracledb.Error):
@@ -351,7 +351,7 @@ def make_source(
         return OwnBlockingPool(
             connection, background, max_connections=max_connections, grace_s=grace_s, **options
         )
-    where = describe_dsn(getattr(connection, "dsn", None))
+    where = describe_dsn(_dsn_of(connection))
     if isinstance(connection, oracledb.AsyncConnectionPool):
         return AsyncPool(connection, where, background, **options)
     if isinstance(connection, oracledb.AsyncConnection):
@@ -399,6 +399,20 @@ def pool_arguments(
         token.load()
         arguments["access_token"] = token
     return arguments
+
+
+def _dsn_of(connection: object) -> object:
+    with contextlib.suppress(oracledb.Error):
+        return getattr(connection, "dsn", None)
+    # It is closed; opening the store says so.
+    return None
+
+
+def _size_of(pool: oracledb.AsyncConnectionPool | oracledb.ConnectionPool, where: str) -> int:
+    try:
+        return max(pool.max, 1)
+    except oracledb.Error as error:
+        raise translate(error, where) from error
 
 
 async def _quietly(closing: Awaitable[None]) -> None:

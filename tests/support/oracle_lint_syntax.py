@@ -121,7 +121,9 @@ def no_reserved_names(sql: Sql) -> Iterator[Finding]:
         qualified = before is not None and before.text == "." and not token.is_word("ROWID")
         if qualifies or qualified:
             yield f"{token.text} is a reserved word and names nothing"
-        if before is not None and before.is_word("AS") and sql.is_query():
+        # In CAST it is a type.
+        sized = following is not None and following.text == "("
+        if before is not None and before.is_word("AS") and sql.is_query() and not sized:
             yield f"alias {token.text} is a reserved word"
     for part in _definitions(sql):
         if part[0].upper in RESERVED and not part[0].is_word("CHECK", "UNIQUE"):

@@ -7,7 +7,7 @@ best. May import layer_scores, absence, layering, reading, lexical, records and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -37,8 +37,13 @@ from agentmemory.stores.layer_scores import (
 )
 from agentmemory.stores.oracle import lexical
 from agentmemory.stores.oracle.reading import OracleReading
-from agentmemory.stores.oracle.records import records_at, records_where, select_records
-from agentmemory.stores.oracle.rows import record_from_row
+from agentmemory.stores.oracle.records import (
+    RecordRows,
+    records_at,
+    records_where,
+    select_records,
+)
+from agentmemory.stores.oracle.rows import from_json_text, json_text, record_from_row
 from agentmemory.stores.oracle.schema import Tables
 from agentmemory.stores.oracle.search import SearchTools, Statistics
 from agentmemory.stores.oracle.statement import BindType, Statement, StatementKind, Transaction
@@ -48,6 +53,7 @@ from agentmemory.stores.oracle.where import (
     Where,
     add_dimension,
     add_list,
+    batches,
     chunk_where,
     record_where,
 )
@@ -60,6 +66,7 @@ PLAN_NOTES: Final[Mapping[str, str]] = {
     "primary key of record and unique key of chunk for the some dozen that are scored",
     "layers.matches_scan": "chunk_owner (user_id, record_type): the chunks of one user are looked "
     "through, for there is no text index",
+    "layers.long_matches": "primary key of chunk, one probe for each that has a long text",
     "layers.records": "primary key of record, one probe for each match",
     "layers.count_hits": "unique key of record (id), one probe for each listed id",
     "layers.hits_counted": "unique key of record (id), one probe for each listed id",
@@ -94,6 +101,7 @@ def critical(t: Tables, record_filter: RecordFilter) -> Statement:
         "layers.critical",
         f"SELECT r.seq FROM {t.record} r WHERE {where.sql}",
         where.binds,
+        short=True,
     )
 
 
@@ -120,6 +128,8 @@ def active(t: Tables, query: LayerQuery) -> Statement:
 def matches(t: Tables, query: LayerQuery, layer: Layer, *, text_index: bool) -> Statement:
     """Read what scoring needs of the memories of a layer that hold most of the keywords.
 
+    Tags and content come as VARCHAR2, for the driver fetches JSON in a round trip of its own.
+
     Plan: the text index, narrowed by the word of the user's layer.
     """
     where = chunk_where(t, query.filter)
@@ -133,9 +143,26 @@ def matches(t: Tables, query: LayerQuery, layer: Layer, *, text_index: bool) -> 
         picked = lexical.ranked_by_scan(t, where, needles, most)
     return Statement(
         name="layers.matches" if text_index else "layers.matches_scan",
-        text=f"SELECT r.seq, r.hit_count, r.confidence, r.tags, c.fields FROM ({picked}) p "
+        text=f"SELECT r.seq, r.hit_count, r.confidence, {json_text('r.tags')}, "
+        f"{lexical.field_text('c.fields', 0)}, c.id FROM ({picked}) p "
         f"JOIN {t.record} r ON r.seq = p.record_seq "
         f"JOIN {t.chunk} c ON c.record_seq = r.seq ORDER BY r.seq, c.position",
+        kind=StatementKind.QUERY,
+        binds=where.binds,
+    )
+
+
+def long_matches(t: Tables, chunks: Sequence[int]) -> Statement:
+    """Read what scoring needs of memories whose tags or content are too long for VARCHAR2.
+
+    Plan: the primary key of chunk, then that of record.
+    """
+    where = Where("")
+    add_list(where, "c.id", "id", chunks)
+    return Statement(
+        name="layers.long_matches",
+        text=f"SELECT r.seq, r.hit_count, r.confidence, r.tags, c.fields FROM {t.chunk} c "
+        f"JOIN {t.record} r ON r.seq = c.record_seq WHERE {where.sql} ORDER BY r.seq, c.position",
         kind=StatementKind.QUERY,
         binds=where.binds,
     )
@@ -439,27 +466,32 @@ class OracleLayers(OracleReading):
 async def match_layers(
     transaction: Transaction, t: Tables, tools: SearchTools, query: LayerQuery
 ) -> LayerMatches:
-    """Return what a layered retrieval finds, in two round trips."""
+    """Return what a layered retrieval finds, in two round trips; one more for long texts."""
     trip = Trip()
-    always = trip.add(critical(t, query.filter))
+    always = RecordRows(t, trip.add(critical(t, query.filter)))
     counted = trip.add(active(t, query)) if query.count_to else []
     terms = terms_of(query.words)
     statistics = Statistics(t, tools, terms)
     statistics.ask(trip)
-    chunks: dict[Layer, Rows] = {layer: [] for layer in query.pools if layer is not Layer.CRITICAL}
-    if terms:
-        for layer in chunks:
-            chunks[layer] = trip.add(matches(t, query, layer, text_index=tools.text_index))
+    found: dict[Layer, _Chunks] = {}
+    for layer in query.pools:
+        if layer is not Layer.CRITICAL:
+            rows = trip.add(matches(t, query, layer, text_index=tools.text_index)) if terms else []
+            found[layer] = _Chunks(rows)
+    await trip.run(transaction)
+    always.ask_long(trip)
+    for chunks in found.values():
+        chunks.ask_long(t, trip)
     await trip.run(transaction)
 
     corpus, frequencies = statistics.answer()
     words = weigh_words(query.words, corpus.chunks, frequencies)
     scored = {
-        layer: best(map(_chunk, rows), words, query.pools[layer]) for layer, rows in chunks.items()
+        layer: best(chunks.read(), words, query.pools[layer]) for layer, chunks in found.items()
     }
     records = await _records(transaction, t, [item for items in scored.values() for item in items])
     return LayerMatches(
-        critical=tuple(map(record_from_row, always)),
+        critical=tuple(always.records()),
         matches={
             layer: tuple(
                 LayerMatch(record=records[item.seq], match=item.match, words=item.words)
@@ -472,19 +504,48 @@ async def match_layers(
     )
 
 
+class _Chunks:
+    """Chunks of a layer on their way: those with long tags or a long content need a second trip.
+
+    Args:
+        rows: Where the rows of `matches` arrive.
+    """
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._long: Rows = []
+
+    def ask_long(self, t: Tables, trip: Trip) -> None:
+        """Let the trip after theirs fetch what did not come whole; nobody knows of an empty one."""
+        ids = [row[-1] for row in self._rows if not _is_whole(row)]
+        self._long = trip.add(*(long_matches(t, part) for part in batches(ids)))
+
+    def read(self) -> Iterator[LayerChunk]:
+        """Return the chunks."""
+        for seq, hits, confidence, tags, content, _ in filter(_is_whole, self._rows):
+            yield LayerChunk(seq, hits, confidence, tuple(from_json_text(tags)), content)
+        for seq, hits, confidence, tags, fields in self._long:
+            yield LayerChunk(seq, hits, confidence, tuple(tags), fields[0])
+
+
+def _is_whole(row: Sequence[Any]) -> bool:
+    *_, tags, content, _ = row
+    return tags is not None and bool(content)
+
+
 async def _records(
-    transaction: Transaction, t: Tables, scored: Iterable[Scored]
+    transaction: Transaction, t: Tables, scored: Sequence[Scored]
 ) -> dict[int, ScopedRecord]:
-    seqs = [item.seq for item in scored]
-    if not seqs:
+    if not scored:
         return {}
-    (rows,) = await transaction.run(records_at(t, "layers.records", seqs))
-    return {record.seq: record for record in map(record_from_row, rows)}
-
-
-def _chunk(row: Sequence[Any]) -> LayerChunk:
-    seq, hits, confidence, tags, fields = row
-    return LayerChunk(seq, hits, confidence, tuple(tags), fields[0])
+    trip = Trip()
+    seqs = [item.seq for item in scored]
+    parts = (records_at(t, "layers.records", part, short=True) for part in batches(seqs))
+    records = RecordRows(t, trip.add(*parts))
+    await trip.run(transaction)
+    records.ask_long(trip)
+    await trip.run(transaction)
+    return {record.seq: record for record in records.records()}
 
 
 def _change(row: Sequence[Any], policy: EvictionPolicy, now: datetime) -> TierChange:

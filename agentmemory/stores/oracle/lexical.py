@@ -3,23 +3,32 @@
 Oracle Text chooses the pool over the words of each chunk (`text_tokens`); every candidate is then
 scored by `stores.bm25`, on the client. Without a text index every chunk of the scope is looked
 at. All filters stand in the same statement, so what is chosen is what may be seen. May import
-bm25, index_fields, text_tokens, where, schema, statement and requests.
+bm25, index_fields, text_tokens, rows, where, schema, statement, trips and requests.
 """
 
 from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import astuple
 from typing import Any, Final, TypeVar
 
 from agentmemory.requests import CandidateQuery, QueryTerm, RecordFilter
 from agentmemory.stores.bm25 import Corpus
-from agentmemory.stores.index_fields import agent_token, thread_token, user_token, user_type_token
+from agentmemory.stores.index_fields import (
+    FIELD_WEIGHTS,
+    agent_token,
+    thread_token,
+    user_token,
+    user_type_token,
+)
+from agentmemory.stores.oracle.rows import token_count
 from agentmemory.stores.oracle.schema import Tables
 from agentmemory.stores.oracle.statement import Statement, StatementKind
 from agentmemory.stores.oracle.text_tokens import encode_prefix, encode_scope_token, encode_token
-from agentmemory.stores.oracle.where import Where, add_list, chunk_where
+from agentmemory.stores.oracle.trips import Rows, Trip
+from agentmemory.stores.oracle.where import Where, add_list, batches, chunk_where
 
 T = TypeVar("T")
 
@@ -36,6 +45,7 @@ REMEMBERED_S: Final = 60.0
 """Seconds that counts of a large store are good for."""
 
 _MOST_REMEMBERED: Final = 50_000
+_FIELDS: Final = len(astuple(FIELD_WEIGHTS))
 _ACCUM: Final = " ACCUM "
 _NEVER: Final = "  "
 """What no chunk's words hold, to fill up lists of words."""
@@ -54,6 +64,7 @@ PLAN_NOTES: Final[Mapping[str, str]] = {
     "whose words are looked through, for there is no text index; chunk_thread for a thread",
     "lexical.fields": "unique key of chunk (record_seq, position), a short range for each listed "
     "record",
+    "lexical.long_fields": "primary key of chunk, one probe for each chunk with a long field",
 }
 """The index each statement is meant to use, and why, for 1 million chunks and 10,000 users."""
 
@@ -297,16 +308,70 @@ def _bound(where: Where, needles: Sequence[str]) -> list[str]:
 
 
 def fields(t: Tables, seqs: Sequence[int]) -> Statement:
-    """Read the fields of every chunk of records.
+    """Read the fields of every chunk of records, each as far as VARCHAR2 holds it.
+
+    The driver fetches JSON in a round trip of its own; see `ChunkRows`.
 
     Plan: the unique key of chunk on record_seq and position.
     """
     where = Where("")
     add_list(where, "c.record_seq", "seq", seqs)
+    texts = ", ".join(field_text("c.fields", place) for place in range(_FIELDS))
     return Statement(
         name="lexical.fields",
-        text=f"SELECT c.record_seq, c.fields FROM {t.chunk} c WHERE {where.sql} "
-        f"ORDER BY c.record_seq, c.position",
+        text=f"SELECT c.record_seq, c.id, c.token_count, {texts} FROM {t.chunk} c "
+        f"WHERE {where.sql} ORDER BY c.record_seq, c.position",
         kind=StatementKind.QUERY,
         binds=where.binds,
     )
+
+
+def long_fields(t: Tables, ids: Sequence[int]) -> Statement:
+    """Read the fields of chunks whose fields are long.
+
+    Plan: the primary key of chunk.
+    """
+    where = Where("")
+    add_list(where, "c.id", "id", ids)
+    return Statement(
+        name="lexical.long_fields",
+        text=f"SELECT c.record_seq, c.fields FROM {t.chunk} c WHERE {where.sql} ORDER BY c.id",
+        kind=StatementKind.QUERY,
+        binds=where.binds,
+    )
+
+
+def field_text(column: str, place: int) -> str:
+    """Return SQL of one field as VARCHAR2; NULL if it is empty or too long for that."""
+    return f"JSON_VALUE({column}, '$[{place}]' RETURNING VARCHAR2(4000) NULL ON ERROR)"
+
+
+class ChunkRows:
+    """Fields of chunks on their way: those with a long field need a second trip.
+
+    Args:
+        t: The tables.
+        rows: Where the rows of `fields` arrive.
+    """
+
+    def __init__(self, t: Tables, rows: Rows) -> None:
+        self._t = t
+        self._rows = rows
+        self._short: list[tuple[int, list[str]]] = []
+        self._long: Rows = []
+
+    def ask_long(self, trip: Trip) -> None:
+        """Let the trip after theirs fetch the fields that did not come whole."""
+        ids: list[int] = []
+        for seq, chunk_id, tokens, *texts in self._rows:
+            held = [text or "" for text in texts]
+            if token_count(held) == tokens:
+                self._short.append((seq, held))
+            else:
+                ids.append(chunk_id)
+        self._long = trip.add(*(long_fields(self._t, part) for part in batches(ids)))
+
+    def fields(self) -> Iterator[tuple[int, list[str]]]:
+        """Return pairs of a record's seq and the fields of one of its chunks."""
+        yield from self._short
+        yield from self._long

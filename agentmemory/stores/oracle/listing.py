@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from agentmemory.checks import check_int
-from agentmemory.records import ScopedRecord, ThreadRecord
+from agentmemory.records import ThreadRecord
 from agentmemory.requests import MAX_LIST_LIMIT, ListQuery, Page, ThreadQuery
 from agentmemory.stores.cursors import read_cursor, write_cursor
 from agentmemory.stores.oracle.records import select_records
-from agentmemory.stores.oracle.rows import THREAD_SELECT, record_from_row, thread_from_row
+from agentmemory.stores.oracle.rows import THREAD_SELECT, thread_from_row
 from agentmemory.stores.oracle.schema import Tables
 from agentmemory.stores.oracle.statement import Statement, StatementKind
 from agentmemory.stores.oracle.trips import Rows
@@ -58,17 +58,16 @@ def records_page(t: Tables, query: ListQuery, limit: int) -> Statement:
         where.binds,
         extra=("r.effective_time",),
         order=order,
+        short=True,
     )
 
 
-def page_of_records(rows: Rows, query: ListQuery, limit: int) -> Page[ScopedRecord]:
-    """Return the page that the rows of `records_page` make."""
-    shown = rows[:limit]
-    cursor = None
-    if len(rows) > limit:
-        micros = (shown[-1][-1] - _EPOCH) // _MICROSECOND
-        cursor = write_cursor(_records_kind(query), micros, shown[-1][0])
-    return Page(items=tuple(record_from_row(row[:-1]) for row in shown), next_cursor=cursor)
+def cursor_of_records(rows: Rows, query: ListQuery, limit: int) -> str | None:
+    """Return the cursor behind the page of some rows of `records_page`; None on the last page."""
+    if len(rows) <= limit:
+        return None
+    last = rows[limit - 1]
+    return write_cursor(_records_kind(query), (last[-1] - _EPOCH) // _MICROSECOND, last[0])
 
 
 def threads_page(t: Tables, query: ThreadQuery, limit: int) -> Statement:

@@ -25,23 +25,25 @@ from agentmemory.stores.oracle.embedder import OracleEmbedderClaim, read_embedde
 from agentmemory.stores.oracle.lexical import TermCounts
 from agentmemory.stores.oracle.listing import (
     check_limit,
-    page_of_records,
+    cursor_of_records,
     page_of_threads,
     records_page,
     threads_page,
 )
-from agentmemory.stores.oracle.records import records_where, select_records
-from agentmemory.stores.oracle.rows import record_from_row
+from agentmemory.stores.oracle.records import RecordRows, records_where, select_records
 from agentmemory.stores.oracle.schema import Tables
 from agentmemory.stores.oracle.search import SearchTools, find_candidates
 from agentmemory.stores.oracle.search_indexes import SearchIndexes
 from agentmemory.stores.oracle.statement import Statement, StatementKind, Transaction
-from agentmemory.stores.oracle.trips import Rows
+from agentmemory.stores.oracle.trips import Rows, Trip
 from agentmemory.stores.oracle.vectors import read_vectors
 from agentmemory.stores.oracle.where import Where, add_dimension, record_where
 
 if TYPE_CHECKING:
     from agentmemory.requests import FloatVector
+
+_MOST_REMEMBERED: Final = 10_000
+"""Of how many users the speakers are remembered."""
 
 PLAN_NOTES: Final[Mapping[str, str]] = {
     "reading.records": "unique key of record (id), one probe for each listed id",
@@ -51,8 +53,6 @@ PLAN_NOTES: Final[Mapping[str, str]] = {
     "thread; then the primary key of record",
     "reading.actors": "record_actor (user_id, actor) alone: the entries of one user, some hundred "
     "of a million",
-    "search.records": "primary key of record, one probe for each candidate; sources by their "
-    "primary key",
 }
 """The index each statement is meant to use, and why, for 1 million chunks and 10,000 users."""
 
@@ -76,6 +76,7 @@ def neighbours(t: Tables, record_filter: RecordFilter) -> Statement:
         "reading.neighbours",
         f"{nearest('MAX', '<')} UNION ALL {nearest('MIN', '>')}",
         where.binds,
+        short=True,
     )
 
 
@@ -90,6 +91,7 @@ def thread_tail(t: Tables, thread_id: str) -> Statement:
         f"SELECT MAX(o.seq) AS seq FROM {t.record} o WHERE o.thread_id = :thread "
         f"AND o.record_type = 'message'",
         {"thread": thread_id},
+        short=True,
     )
 
 
@@ -114,12 +116,20 @@ class OracleReading(OracleEmbedderClaim):
 
     _indexes: SearchIndexes
     _counts: TermCounts | None = None
+    _speakers: dict[DimensionMatch, tuple[str, ...]] | None = None
 
     async def list_records(self, query: ListQuery) -> Page[ScopedRecord]:
         """Return one page of records."""
         limit = check_limit(query.limit)
-        rows = await self._read_one(records_page(self._t, query, limit))
-        return page_of_records(rows, query, limit)
+        statement = records_page(self._t, query, limit)
+
+        async def work(transaction: Transaction) -> Page[ScopedRecord]:
+            (rows,) = await transaction.run(statement)
+            cursor = cursor_of_records(rows, query, limit)
+            items = await self._records(transaction, rows[:limit], extra=1)
+            return Page(items=tuple(items), next_cursor=cursor)
+
+        return await self._engine.read(work)
 
     async def list_threads(self, query: ThreadQuery) -> Page[ThreadRecord]:
         """Return one page of threads."""
@@ -131,24 +141,21 @@ class OracleReading(OracleEmbedderClaim):
         """Return the records of `record_filter.ids` that the filter lets through."""
         if not record_filter.ids:
             return ()
-        rows = await self._read_one(records_where(self._t, "reading.records", record_filter))
-        found = {record.id: record for record in map(record_from_row, rows)}
+        records = await self._read_records(
+            records_where(self._t, "reading.records", record_filter, short=True)
+        )
+        found = {record.id: record for record in records}
         return tuple(found[name] for name in record_filter.ids if name in found)
 
     async def neighbourhood(self, record_filter: RecordFilter) -> Neighbourhood:
         """Return a message with the turns around it in its thread."""
-
-        async def work(transaction: Transaction) -> list[Rows]:
-            return await transaction.run(
-                records_where(self._t, "reading.records", record_filter),
-                neighbours(self._t, record_filter),
-            )
-
-        rows, around = await self._engine.read(work)
-        if not rows:
+        found = await self._read_records(
+            records_where(self._t, "reading.records", record_filter, short=True),
+            neighbours(self._t, record_filter),
+        )
+        if not found:
             raise NotFoundError(missing(record_filter))
-        record = record_from_row(rows[0])
-        beside = [record_from_row(row) for row in around]
+        record, *beside = found
         return Neighbourhood(
             record=record,
             previous=next((item for item in beside if item.seq < record.seq), None),
@@ -157,8 +164,8 @@ class OracleReading(OracleEmbedderClaim):
 
     async def thread_tail(self, thread_id: str) -> ScopedRecord | None:
         """Return the last message of a thread, or None."""
-        rows = await self._read_one(thread_tail(self._t, thread_id))
-        return record_from_row(rows[0]) if rows else None
+        records = await self._read_records(thread_tail(self._t, thread_id))
+        return records[0] if records else None
 
     async def vectors(self, record_ids: Sequence[str]) -> Mapping[str, FloatVector]:
         """Return the unit vectors of the records that have one."""
@@ -175,9 +182,20 @@ class OracleReading(OracleEmbedderClaim):
     ) -> list[tuple[Candidate, ...]]:
         """Answer queries that share their words and vector in two round trips, as apart."""
         tools = self._search_tools()
+        user = queries[0].filter.scope.user
 
         async def work(transaction: Transaction) -> list[tuple[Candidate, ...]]:
-            return await find_candidates(transaction, self._t, tools, queries, self._check_embedder)
+            told: list[Rows] = []
+            found = await find_candidates(
+                transaction,
+                self._t,
+                tools,
+                queries,
+                self._check_embedder,
+                lambda trip: told.append(trip.add(actors(self._t, user))),
+            )
+            self._remember_actors(user, told[0])
+            return found
 
         try:
             return await self._engine.read(work)
@@ -189,8 +207,19 @@ class OracleReading(OracleEmbedderClaim):
 
     async def actors(self, record_filter: RecordFilter) -> tuple[str, ...]:
         """Return the names of the speakers in a scope, sorted."""
-        rows = await self._read_one(actors(self._t, record_filter.scope.user))
-        return tuple(sorted(row[0] for row in rows))
+        user = record_filter.scope.user
+        return self._remember_actors(user, await self._read_one(actors(self._t, user)))
+
+    def remembered_actors(self, record_filter: RecordFilter) -> tuple[str, ...]:
+        """Return the speakers that the last search of the user's records found."""
+        return (self._speakers or {}).get(record_filter.scope.user, ())
+
+    def _remember_actors(self, user: DimensionMatch, rows: Rows) -> tuple[str, ...]:
+        if self._speakers is None or len(self._speakers) >= _MOST_REMEMBERED:
+            self._speakers = {}
+        names = tuple(sorted(row[0] for row in rows))
+        self._speakers[user] = names
+        return names
 
     def _search_tools(self) -> SearchTools:
         """Return what a search may use now."""
@@ -202,6 +231,25 @@ class OracleReading(OracleEmbedderClaim):
             vector_dimension=None if indexes.vector is None else indexes.dimension,
             counts=self._counts,
         )
+
+    async def _read_records(self, *statements: Statement) -> list[ScopedRecord]:
+        """Read records by short statements, which travel together."""
+
+        async def work(transaction: Transaction) -> list[ScopedRecord]:
+            answers = await transaction.run(*statements)
+            return await self._records(transaction, [row for rows in answers for row in rows])
+
+        return await self._engine.read(work)
+
+    async def _records(
+        self, transaction: Transaction, rows: Rows, *, extra: int = 0
+    ) -> list[ScopedRecord]:
+        """Return the records of short rows, after a second trip if one of them has a long text."""
+        trip = Trip()
+        records = RecordRows(self._t, rows, extra=extra)
+        records.ask_long(trip)
+        await trip.run(transaction)
+        return records.records()
 
     async def _read_one(self, statement: Statement) -> Rows:
         async def work(transaction: Transaction) -> Rows:

@@ -1,7 +1,7 @@
 """Rows of the Oracle tables to records and back; pure.
 
 A transaction hands values back as plain Python: JSON as dicts and lists, times aware and in UTC.
-May import records, metadata_terms, index_fields and schema.
+May import records, metadata_terms, index_fields, schema and values.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple
 from typing import Any, Final
+
+import orjson
 
 from agentmemory.records import (
     LIFECYCLE_LINK_TYPES,
@@ -23,6 +25,7 @@ from agentmemory.stores.index_fields import ChunkFields
 from agentmemory.stores.oracle.metadata_terms import metadata_terms
 from agentmemory.stores.oracle.schema import Tables
 from agentmemory.stores.oracle.statement import BindType
+from agentmemory.stores.oracle.values import from_database
 
 LIFECYCLE_SQL: Final = f"({', '.join(repr(name) for name in sorted(LIFECYCLE_LINK_TYPES))})"
 """The lifecycle link types as a list in SQL."""
@@ -99,6 +102,16 @@ BIND_TYPES: Final[Mapping[str, BindType]] = {
 """Types of the columns of records and threads, by name."""
 
 
+TEXT_COLUMNS: Final = ("content", "compressed", "invalidation_reason", "review_reason")
+"""Columns of the record that are CLOBs."""
+
+JSON_COLUMNS: Final = ("metadata", "tags")
+"""Columns of the record that are JSON."""
+
+SHORT_TEXT: Final = 1300
+"""Longest CLOB that is read as VARCHAR2, in the database's units of UTF-16: 3 bytes each."""
+
+
 def record_select(t: Tables, alias: str = "r", *, replaced_by: str = "NULL") -> str:
     """Return the select list that `record_from_row` reads.
 
@@ -115,6 +128,61 @@ def record_select(t: Tables, alias: str = "r", *, replaced_by: str = "NULL") -> 
         f"FROM {t.source} s WHERE s.record_seq = {alias}.seq) END"
     )
     return f"{columns}, {sources}, {replaced_by}"
+
+
+def short_select(t: Tables, alias: str = "r", *, replaced_by: str = "NULL") -> str:
+    """Return the select list that `record_from_short_row` reads.
+
+    The driver fetches CLOB and JSON in a round trip of their own for each statement. So what is
+    short enough comes as VARCHAR2, and what is not comes as NULL, with a flag.
+    """
+    columns = [_short(alias, name) for name in RECORD_COLUMNS]
+    of_record = f"FROM {t.source} s WHERE s.record_seq = {alias}.seq"
+    # In JSON a byte takes six at most.
+    sources = (
+        f"CASE WHEN {alias}.record_type = 'message' THEN '[]' "
+        f"WHEN (SELECT COALESCE(SUM(6 * LENGTHB(s.message_id) + 3), 0) {of_record}) < 4000 "
+        f"THEN COALESCE((SELECT JSON_ARRAYAGG(s.message_id ORDER BY s.position "
+        f"RETURNING VARCHAR2(4000)) {of_record}), '[]') END"
+    )
+    fits = " AND ".join(
+        f"COALESCE(LENGTH({alias}.{name}), 0) <= {SHORT_TEXT}" for name in TEXT_COLUMNS
+    )
+    flag = f"CASE WHEN {fits} THEN 1 ELSE 0 END AS fits"
+    return f"{', '.join(columns)}, {sources}, {replaced_by}, {flag}"
+
+
+def json_text(column: str, path: str = "$") -> str:
+    """Return SQL of JSON as VARCHAR2; NULL if it is too long for that."""
+    return f"JSON_QUERY({column}, '{path}' RETURNING VARCHAR2(4000) NULL ON ERROR)"
+
+
+def _short(alias: str, name: str) -> str:
+    if name in TEXT_COLUMNS:
+        return (
+            f"CASE WHEN LENGTH({alias}.{name}) <= {SHORT_TEXT} "
+            f"THEN CAST({alias}.{name} AS VARCHAR2(4000)) END AS {name}"
+        )
+    if name in JSON_COLUMNS:
+        return f"{json_text(f'{alias}.{name}')} AS {name}"
+    return f"{alias}.{name}"
+
+
+def record_from_short_row(row: Sequence[Any]) -> ScopedRecord | None:
+    """Build a record from a row of `short_select`; None if a part of it was too long."""
+    *values, fits = row
+    record = values[:-1]
+    places = (*(RECORD_COLUMNS.index(name) for name in JSON_COLUMNS), len(RECORD_COLUMNS))
+    if not fits or any(record[place] is None for place in places):
+        return None
+    for place in places:
+        record[place] = from_json_text(record[place])
+    return record_from_row((*record, values[-1]))
+
+
+def from_json_text(text: str) -> Any:
+    """Return the value of JSON that came as text, floats as they were stored."""
+    return from_database(orjson.loads(text))
 
 
 def record_from_row(row: Sequence[Any]) -> ScopedRecord:

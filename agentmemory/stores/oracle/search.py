@@ -1,25 +1,25 @@
 """Both arms of a search on an Oracle store, in two round trips whatever the number of queries.
 
 The first trip asks both arms of every query; the second one reads what both brought together:
-records, fields, distances, and how many chunks there are and hold each word. Only where the
-vector index finds too few that pass the filter, a trip between them compares all vectors. May
-import bm25, candidates, lexical, vectors, records, rows and trips.
+records, fields, distances, and how many chunks there are and hold each word. A further one is
+made only where the vector index finds too few that pass the filter, so that all vectors are
+compared, and where a candidate has a text too long for VARCHAR2. May import bm25, candidates,
+lexical, vectors, records, rows and trips.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from agentmemory.requests import Candidate, CandidateQuery, QueryTerm
 from agentmemory.stores.bm25 import Bm25, Corpus
 from agentmemory.stores.candidates import assemble
 from agentmemory.stores.oracle import lexical, vectors
 from agentmemory.stores.oracle.embedder import read_embedder
-from agentmemory.stores.oracle.lexical import TermCounts
-from agentmemory.stores.oracle.records import records_at
-from agentmemory.stores.oracle.rows import record_from_row
+from agentmemory.stores.oracle.lexical import ChunkRows, TermCounts
+from agentmemory.stores.oracle.records import RecordRows, records_at
 from agentmemory.stores.oracle.schema import Tables
 from agentmemory.stores.oracle.statement import Statement, Transaction
 from agentmemory.stores.oracle.trips import Rows, Trip
@@ -27,6 +27,13 @@ from agentmemory.stores.oracle.where import batches
 
 if TYPE_CHECKING:
     from agentmemory.requests import FloatVector
+
+
+PLAN_NOTES: Final[Mapping[str, str]] = {
+    "search.records": "primary key of record, one probe for each candidate; sources by their "
+    "primary key",
+}
+"""The index each statement is meant to use, and why, for 1 million chunks and 10,000 users."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +103,7 @@ async def find_candidates(
     tools: SearchTools,
     queries: Sequence[CandidateQuery],
     check_embedder: Callable[[Rows], None],
+    take_along: Callable[[Trip], None],
 ) -> list[tuple[Candidate, ...]]:
     """Run both arms for queries that differ in their filters and pools only.
 
@@ -105,6 +113,7 @@ async def find_candidates(
         tools: What a search may use.
         queries: They share terms, vector and actor terms.
         check_embedder: Refuses vectors of another embedder, given the rows of `read_embedder`.
+        take_along: Adds to the first trip what else is to be found out.
 
     Returns:
         The union of both arms of each query, each candidate with the scores of both.
@@ -114,6 +123,7 @@ async def find_candidates(
     trip = Trip()
     embedder = trip.add(read_embedder(t)) if first.vector is not None else []
     arms.ask(trip)
+    take_along(trip)
     await trip.run(transaction)
     check_embedder(embedder)
     arms.ask_short(trip)
@@ -127,10 +137,12 @@ async def find_candidates(
     rest = [seq for seq in union if seq not in cosines]
     statistics = Statistics(t, tools, first.terms)
     statistics.ask(trip)
-    rows = trip.add(*(records_at(t, "search.records", part) for part in batches(union)))
-    fields: Rows = []
-    if first.terms:
-        fields = trip.add(*(lexical.fields(t, part) for part in batches(union)))
+    found = RecordRows(
+        t,
+        trip.add(*(records_at(t, "search.records", it, short=True) for it in batches(union))),
+    )
+    worded_chunks = [lexical.fields(t, it) for it in batches(union)] if first.terms else []
+    chunks = ChunkRows(t, trip.add(*worded_chunks))
     far: Rows = []
     if first.vector is not None:
         far = trip.add(*(vectors.distances(t, first.vector, part) for part in batches(rest)))
@@ -138,8 +150,11 @@ async def find_candidates(
     if any(query.with_vectors for query in queries):
         brought = trip.add(*(vectors.vectors_at(t, part) for part in batches(union)))
     await trip.run(transaction)
-    records = {record.seq: record for record in map(record_from_row, rows)}
-    scores = Bm25(*statistics.answer()).best((seq, texts) for seq, texts in fields)
+    found.ask_long(trip)
+    chunks.ask_long(trip)
+    await trip.run(transaction)
+    records = {record.seq: record for record in found.records()}
+    scores = Bm25(*statistics.answer()).best(chunks.fields())
     cosines.update(vectors.cosines(far))
     held: dict[int, FloatVector] = dict(brought)
     return [

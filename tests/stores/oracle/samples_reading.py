@@ -78,8 +78,12 @@ def sample_statements(t: Tables) -> list[Statement]:
 
 def _reading(t: Tables) -> list[Statement]:
     return [
-        *(records.records_where(t, "reading.records", item) for item in (*FILTERS, LISTED)),
-        records.records_at(t, "search.records", [1, 2, 3]),
+        *(
+            records.records_where(t, "reading.records", item, short=True)
+            for item in (*FILTERS, LISTED)
+        ),
+        records.records_at(t, "search.records", [1, 2, 3], short=True),
+        records.records_at(t, "records.long", [1]),
         reading.neighbours(t, ONE),
         reading.thread_tail(t, "t1"),
         *(reading.actors(t, user) for user in (USER.user, DimensionMatch())),
@@ -125,6 +129,7 @@ def _searching(t: Tables) -> list[Statement]:
         lexical.pool(t, replace(queries[0], terms=LONG)),
         *(lexical.pool_by_scan(t, query) for query in queries),
         lexical.fields(t, [1, 2, 3]),
+        lexical.long_fields(t, [1]),
         *(vectors.nearest(t, query) for query in queries),
         *(vectors.approximate(t, query) for query in queries),
         vectors.distances(t, vector, [1, 2, 3]),
@@ -154,7 +159,8 @@ def _layers(t: Tables) -> list[Statement]:
             for query in queries
             for text_index in (True, False)
         ),
-        records.records_at(t, "layers.records", [1, 2]),
+        layers.long_matches(t, [1]),
+        records.records_at(t, "layers.records", [1, 2], short=True),
         *layers.count_hits(t, replace(ONE, ids=("r1", "r2")), NOW),
         layers.adjustable(t, replace(ONE, ids=("r1", "r2"))),
         layers.adjust(t, {1: 0.5}, NOW),

@@ -2,13 +2,16 @@
 SELECT COUNT(c.token_count), SUM(c.token_count) FROM DEFAULT_CHUNK c
 -- lexical.fields (query)
 -- :seq0, :seq1, :seq2, :seq3
-SELECT c.record_seq, c.fields FROM DEFAULT_CHUNK c WHERE (c.record_seq IN (:seq0, :seq1, :seq2, :seq3)) ORDER BY c.record_seq, c.position
+SELECT c.record_seq, c.id, c.token_count, JSON_VALUE(c.fields, '$[0]' RETURNING VARCHAR2(4000) NULL ON ERROR), JSON_VALUE(c.fields, '$[1]' RETURNING VARCHAR2(4000) NULL ON ERROR), JSON_VALUE(c.fields, '$[2]' RETURNING VARCHAR2(4000) NULL ON ERROR), JSON_VALUE(c.fields, '$[3]' RETURNING VARCHAR2(4000) NULL ON ERROR), JSON_VALUE(c.fields, '$[4]' RETURNING VARCHAR2(4000) NULL ON ERROR), JSON_VALUE(c.fields, '$[5]' RETURNING VARCHAR2(4000) NULL ON ERROR), JSON_VALUE(c.fields, '$[6]' RETURNING VARCHAR2(4000) NULL ON ERROR) FROM DEFAULT_CHUNK c WHERE (c.record_seq IN (:seq0, :seq1, :seq2, :seq3)) ORDER BY c.record_seq, c.position
 -- lexical.frequencies (query)
 -- :word0, :word1, :word2, :word3
 SELECT SUM(CASE WHEN INSTR(c.tokens, :word0) > 0 THEN 1 ELSE 0 END), SUM(CASE WHEN INSTR(c.tokens, :word1) > 0 THEN 1 ELSE 0 END), SUM(CASE WHEN INSTR(c.tokens, :word2) > 0 THEN 1 ELSE 0 END), SUM(CASE WHEN INSTR(c.tokens, :word3) > 0 THEN 1 ELSE 0 END) FROM DEFAULT_CHUNK c
 -- lexical.frequency (query)
 -- :words
 SELECT COUNT(*) FROM DEFAULT_CHUNK c WHERE CONTAINS(c.tokens, :words, 1) > 0
+-- lexical.long_fields (query)
+-- :id0
+SELECT c.record_seq, c.fields FROM DEFAULT_CHUNK c WHERE (c.id IN (:id0)) ORDER BY c.id
 -- lexical.pool (query)
 -- :f_now, :f_pool, :f_user, :f_words1
 SELECT x.record_seq FROM (SELECT c.record_seq, SCORE(1) AS worth FROM DEFAULT_CHUNK c WHERE c.user_id = :f_user AND (c.expires_at IS NULL OR c.expires_at > :f_now) AND c.tier NOT IN ('archived', 'deprecated') AND (CONTAINS(c.tokens, :f_words1, 1) > 0)) x WHERE x.worth > 0 GROUP BY x.record_seq ORDER BY MAX(x.worth) DESC, x.record_seq FETCH FIRST :f_pool ROWS ONLY

@@ -11,7 +11,7 @@ import decimal
 import functools
 import json
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -65,6 +65,7 @@ class OracleDatabase:
     name: str
     users: dict[str, User] = field(default_factory=dict)
     temporary: set[str] = field(default_factory=set)
+    seen: set[str] = field(default_factory=set)
 
     def run(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """Run SQL of PostgreSQL beside the emulation, to arrange or to look at something."""
@@ -87,15 +88,20 @@ class OracleDatabase:
         """Open a session."""
         known = self.users.get(user, User(user))
         schema = (known.schema or known.name).lower()
-        connection = yield _Connect(self.server.uri(self.name), is_async=is_async)
-        set_json_loads(_LOADS, connection)
-        yield _Run(connection, f"CREATE SCHEMA IF NOT EXISTS {schema}", ())
-        yield _Run(connection, f"SET search_path = {schema}, oracle_sys, public, pg_catalog", ())
-        yield _Run(connection, f"SET oracle_session.login = '{known.name}'", ())
-        found = yield _Run(connection, _TEMPORARY, ())
-        self.temporary.update(name.removesuffix("__rows") for (name,) in found.rows)
+        settings = {
+            "search_path": f"{schema},oracle_sys,public,pg_catalog",
+            "oracle_session.login": known.name,
+        }
         if known.role is not None:
-            yield _Run(connection, f"SET ROLE {known.role}", ())
+            settings["role"] = known.role
+        connection = yield _Connect(self.server.uri(self.name), settings)
+        set_json_loads(_LOADS, connection)
+        if user not in self.seen:
+            if known.role is None:
+                yield _Run(connection, f"CREATE SCHEMA IF NOT EXISTS {schema}", ())
+            found = yield _Run(connection, _TEMPORARY, ())
+            self.temporary.update(name.removesuffix("__rows") for (name,) in found.rows)
+            self.seen.add(user)
         return DatabaseSession(self, connection, schema)
 
 
@@ -121,7 +127,6 @@ class DatabaseSession:
         """Run one statement."""
         text = request.text
         self._check_alive()
-        self._busy = True
         try:
             if is_block(text):
                 for sql in translate_block(text):
@@ -134,8 +139,6 @@ class DatabaseSession:
             return (yield from self._change_or_read(request))
         except psycopg.Error as error:
             raise oracle_error(error, text) from error
-        finally:
-            self._done()
 
     def commit(self) -> Generator[Any, Any, None]:
         """Commit."""
@@ -143,15 +146,13 @@ class DatabaseSession:
         if self.in_transaction:
             for table in self._filled:
                 yield from self._run(f"DELETE FROM {table}", ())
-            yield from self._run("COMMIT", ())
-            self._over()
+            yield from self._end("COMMIT")
 
     def rollback(self) -> Generator[Any, Any, None]:
         """Roll back."""
         self._check_alive()
         if self.in_transaction:
-            yield from self._run("ROLLBACK", ())
-            self._over()
+            yield from self._end("ROLLBACK")
 
     def discard(self) -> None:
         """End the session at once, or as soon as what it does is done."""
@@ -251,40 +252,53 @@ class DatabaseSession:
             yield from self._run("BEGIN ISOLATION LEVEL READ COMMITTED", ())
             self.in_transaction = True
 
-    def _over(self) -> None:
+    def _end(self, sql: str) -> Generator[Any, Any, None]:
+        try:
+            yield from self._run(sql, ())
+        except psycopg.Error as error:
+            raise oracle_error(error, sql) from error
         self.in_transaction = False
         self._filled.clear()
 
     def _run(self, sql: str, values: Any) -> Generator[Any, Any, Any]:
-        return (yield _Run(self._connection, sql, values))
+        self._busy = True
+        try:
+            return (yield _Run(self._connection, sql, values))
+        finally:
+            self._busy = False
+            if self._doomed:
+                self._connection.pgconn.finish()
+            if self._connection.closed:
+                self.in_transaction = False
 
     def _check_alive(self) -> None:
         if self._doomed or self._connection.closed:
             self.in_transaction = False
             raise connection_closed()
 
-    def _done(self) -> None:
-        self._busy = False
-        if self._doomed:
-            self._connection.pgconn.finish()
-        if self._connection.closed:
-            self.in_transaction = False
-
 
 class _Connect:
     """Connects to PostgreSQL."""
 
-    def __init__(self, uri: str, *, is_async: bool) -> None:
+    def __init__(self, uri: str, settings: Mapping[str, str]) -> None:
         self._uri = uri
-        self._is_async = is_async
+        self._options = " ".join(f"-c {name}={value}" for name, value in settings.items())
 
     async def run(self) -> Any:
         return await psycopg.AsyncConnection.connect(
-            self._uri, autocommit=True, cursor_factory=psycopg.AsyncRawCursor
+            self._uri,
+            autocommit=True,
+            cursor_factory=psycopg.AsyncRawCursor,
+            options=self._options,
         )
 
     def run_now(self) -> Any:
-        return psycopg.connect(self._uri, autocommit=True, cursor_factory=psycopg.RawCursor)
+        return psycopg.connect(
+            self._uri,
+            autocommit=True,
+            cursor_factory=psycopg.RawCursor,
+            options=self._options,
+        )
 
 
 class _Run:

@@ -153,11 +153,21 @@ class EmulatedConnection(thin_impl.ThinConnImpl):  # type: ignore[misc]
     def run_pipeline_with_pipelining(
         self, conn: Any, results: Sequence[Any], continue_on_error: bool
     ) -> Generator[Any, Any, None]:
-        operations: list[_Operation] = []
-        for result in results:
-            operation = _Operation(conn, result._impl.operation)
+        operations = [_Operation(conn, result._impl.operation) for result in results]
+        for result, operation in zip(results, operations, strict=True):
             result._impl = operation.result
-            operations.append(operation)
+        try:
+            yield from self._run_operations(operations, continue_on_error)
+        finally:
+            # The driver leaves its cursors to the collector, which deadlocks if it comes by while
+            # the cache of statements is locked (StatementCache, 26.1).
+            for operation in operations:
+                operation.release()
+
+    def _run_operations(
+        self, operations: Sequence[_Operation], continue_on_error: bool
+    ) -> Generator[Any, Any, None]:
+        for operation in operations:
             try:
                 yield from operation.prepare()
             except Exception as error:
@@ -231,6 +241,10 @@ class EmulatedCursor(thin_impl.ThinCursorImpl):  # type: ignore[misc]
 
     def close(self, in_del: bool = False) -> None:
         super().close(in_del)
+        self.not_counted()
+
+    def not_counted(self) -> None:
+        """Do not count it any more as a cursor that has to be closed."""
         if self.is_open:
             self.is_open = False
             with self.connection.server.lock:
@@ -388,6 +402,9 @@ class _Operation:
         self._operation = operation
         self._kind = oracledb.PipelineOpType(operation.op_type)
         self._cursor = None if self._kind is oracledb.PipelineOpType.COMMIT else conn.cursor()
+        if self._cursor is not None:
+            # Nobody but the driver can close it.
+            self._cursor._impl.not_counted()
         self.result = _Result(operation)
         self.sql: Sql | None = None
 
@@ -427,7 +444,8 @@ class _Operation:
             return
         assert self.sql is not None
         answer = yield from session.execute("pipeline", self.sql)
-        self._cursor._impl.returned(self._cursor, answer)
+        if self._cursor._impl is not None:
+            self._cursor._impl.returned(self._cursor, answer)
         if connection.autocommit:
             yield from session.work.commit()
 
@@ -445,7 +463,12 @@ class _Operation:
                 self.result.rows = impl.take(len(impl.buffer))
                 if self._kind is kinds.FETCH_ALL:
                     self.result.rows += yield from impl.fetch_all_rows(cursor)
-        impl.close(in_del=True)
+
+    def release(self) -> None:
+        """Give the statement back."""
+        if self._cursor is not None:
+            self._cursor._impl.close(in_del=True)
+            self._cursor._impl = None
 
 
 class _Result:

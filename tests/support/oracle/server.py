@@ -133,7 +133,8 @@ class OracleServer:
     cursors: int = 0
     answering: set[asyncio.Task[Any]] = field(default_factory=set)
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    # A cursor may be collected, and then counted, while its own thread holds it.
+    lock: threading.RLock = field(default_factory=threading.RLock)
 
     @property
     def statements(self) -> list[str]:

@@ -58,6 +58,11 @@ def new_pool(**options: Any) -> oracledb.AsyncConnectionPool:
     return oracledb.create_pool_async(DSN, **LOGIN, **{"min": 1, "max": 4, **options})
 
 
+def new_blocking_pool(**options: Any) -> oracledb.ConnectionPool:
+    """Return a pool of blocking connections to the installed server."""
+    return oracledb.create_pool(DSN, **LOGIN, **{"min": 1, "max": 4, **options})
+
+
 @contextlib.asynccontextmanager
 async def oracle_store(
     server: OracleServer, *, pool: dict[str, Any] | None = None, **options: Any

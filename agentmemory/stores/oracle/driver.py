@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
+import traceback
 import math
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -55,6 +56,16 @@ class ArraySizes:
         """Take note of how many rows a statement returned."""
         if rows >= self.of(statement):
             self._sizes[statement.name] = min(1 << rows.bit_length(), _MOST_ROWS)
+
+
+# A limit of one call is not among them: the driver has none for pipelines, and ends the process if
+# it is set, or a call is broken off, on a connection whose network is gone.
+_SETTINGS: Final[Mapping[str, Any]] = {
+    "autocommit": False,
+    "inputtypehandler": input_type_handler,
+    "outputtypehandler": None,
+}
+"""What a connection is set to while it is used here."""
 
 
 class Session(Protocol):
@@ -139,14 +150,8 @@ class _Connection:
             AgentMemoryError: The connection is closed.
         """
         with self.translated():
-            wanted = {
-                "autocommit": False,
-                "inputtypehandler": input_type_handler,
-                "outputtypehandler": None,
-                "call_timeout": self.connection.call_timeout,
-            }
-            self._before = {name: getattr(self.connection, name) for name in wanted}
-            for name, value in wanted.items():
+            self._before = {name: getattr(self.connection, name) for name in _SETTINGS}
+            for name, value in _SETTINGS.items():
                 setattr(self.connection, name, value)
             context = {} if self._app_context is None else self._app_context()
             for namespace, values in context.items():
@@ -254,7 +259,15 @@ class AsyncSession(_Connection):
         if commit:
             pipeline.add_commit()
             self.commit_pending = True
-        results = await self.connection.run_pipeline(pipeline)
+        try:
+            results = await self.connection.run_pipeline(pipeline)
+        except BaseException as error:
+            # A failed pipeline keeps its cursors, and frames of the traceback keep the pipeline.
+            # The collector must not find them: it may come by while the driver has locked its
+            # cache of statements, and closing a cursor takes the same lock (26.1).
+            traceback.clear_frames(error.__traceback__)
+            del pipeline
+            raise
         self.commit_pending = False
         return [
             self.rows_of(statement, result.rows)
@@ -318,6 +331,19 @@ class BlockingSession(_Connection):
         self._until = until
         self._grace_s = grace_s
         self._stopped = False
+        self._call_timeout_before: int | None = None
+
+    def begin(self) -> None:
+        """Set on the connection what the operation needs."""
+        super().begin()
+        with self.translated():
+            self._call_timeout_before = self.connection.call_timeout
+
+    def end(self) -> None:
+        """Leave the connection as it was."""
+        super().end()
+        if self._call_timeout_before is not None:
+            self._limit_calls(self._call_timeout_before)
 
     async def run(self, statements: Sequence[Statement], *, commit: bool) -> list[Rows]:
         """Run statements in order in one visit to a thread; see `Session`."""
@@ -386,10 +412,15 @@ class BlockingSession(_Connection):
         if self._stopped:
             raise _StoppedError
         left = self._until - time.monotonic() if seconds is None else seconds
-        bounds = [self._before["call_timeout"]]
+        bounds = [self._call_timeout_before]
         if left < math.inf:
             bounds.append(max(math.ceil(left * 1000), 1))
-        self.connection.call_timeout = min((bound for bound in bounds if bound), default=0)
+        self._limit_calls(min((bound for bound in bounds if bound), default=0))
+
+    def _limit_calls(self, milliseconds: int) -> None:
+        with contextlib.suppress(oracledb.Error):
+            if self.connection.is_healthy():
+                self.connection.call_timeout = milliseconds
 
     async def _breakable(self, work: Callable[[], T]) -> T:
         """Run `work` in a thread; a cancellation breaks off its call and waits for its end."""
@@ -411,7 +442,8 @@ class BlockingSession(_Connection):
 
     def _break(self) -> None:
         with contextlib.suppress(oracledb.Error, OSError):
-            self.connection.cancel()
+            if self.connection.is_healthy():
+                self.connection.cancel()
 
 
 class _StoppedError(Exception):

@@ -60,6 +60,7 @@ class EmulatedConnection(thin_impl.ThinConnImpl):  # type: ignore[misc]
         return self.link.call_timeout
 
     def set_call_timeout(self, value: int) -> None:
+        self._would_crash("call_timeout is set")
         self.link.call_timeout = value
 
     def get_is_healthy(self) -> bool:
@@ -143,7 +144,13 @@ class EmulatedConnection(thin_impl.ThinConnImpl):  # type: ignore[misc]
     def ping(self) -> Generator[Any, Any, None]:
         yield from self.trip("ping", _nothing)
 
+    def _would_crash(self, what: str) -> None:
+        # The driver (26.1) follows a null pointer here, and the process ends.
+        if self.link.closed.is_set():
+            self.server.violate(f"{what} on a connection whose network is gone")
+
     def cancel(self) -> None:
+        self._would_crash("a call is broken off")
         if self.link.request is not None:
             self.link.request.break_off()
 

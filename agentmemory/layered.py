@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentmemory.checks import check_id, check_list, check_number
-from agentmemory.errors import ConflictError, NotFoundError, ValidationError
-from agentmemory.layering import EvictionPolicy, EvictionReport
+from agentmemory.errors import ConflictError, ValidationError
+from agentmemory.layering import EvictionPolicy, EvictionReport, OutcomeWrite
 from agentmemory.ontology.compression import LayerBudgets, check_budgets
 from agentmemory.ontology.lifecycle import (
     DEFAULT_DELTA,
@@ -26,6 +26,7 @@ from agentmemory.ontology.result import RetrievalResult
 from agentmemory.ontology.retrieve import RetrievalRequest
 from agentmemory.ontology.routing import DEFAULT_ROUTES, check_layers
 from agentmemory.ontology.vocabulary import Ontology
+from agentmemory.outbox import renewals
 from agentmemory.parts import Parts
 from agentmemory.protocols import ILlm
 from agentmemory.records import MEMORY_TYPES, Layer, ScopedRecord, Tier
@@ -162,28 +163,32 @@ async def record_outcome(
     now = parts.clock.now()
     record = outcome.record(owner=owner, thread_id=thread_id, now=now)
     await parts.ready()
-    confidence: dict[str, float] = {}
-    if ids and not outcome.success:
-        confidence = await _adjust(parts, ids, -DEFAULT_DELTA, scope=scope)
-    elif ids:
-        await _check_there(parts, ids, scope=scope)
     known = _any_tier(parts, (record.id,), scope)
-    if not await parts.store.count_hits(known, now=now):
-        bases = await parts.store.get_records(
-            _owned(parts, owner, tuple(rule_id(owner, name) for name in outcome.rules))
-        )
-        try:
-            await parts.recorder.add_memories(
-                (record,),
-                links=[depends_on(record, base, now) for base in bases],
-                link_filter=_owned(parts, owner),
-            )
-            return OutcomeReceipt(memory_id=record.id, is_new=True, confidence=confidence)
-        except ConflictError:
-            # Somebody recorded the same outcome at the same time.
-            if not await parts.store.count_hits(known, now=now):
-                raise
-    return OutcomeReceipt(memory_id=record.id, is_new=False, confidence=confidence)
+    bases = await parts.store.get_records(
+        _owned(parts, owner, tuple(rule_id(owner, name) for name in outcome.rules))
+    )
+    is_known = bool(await parts.store.get_records(known))
+    write = OutcomeWrite(
+        record=record,
+        known=known,
+        vectors=None if is_known else await parts.recorder.vectors_of((record,)),
+        # Should it be deleted before it is written, it is new and gets its vector later.
+        jobs=renewals((record.id,)) if is_known and parts.vectorizer.is_available else (),
+        links=tuple(depends_on(record, base, now) for base in bases),
+        link_filter=_owned(parts, owner),
+        used=_any_tier(parts, ids, scope) if ids else None,
+        delta=0.0 if outcome.success else -DEFAULT_DELTA,
+    )
+    try:
+        written = await parts.store.write_outcome(write, now=now)
+    except ConflictError:
+        # Somebody recorded the same outcome at the same time; it counts as a hit now.
+        written = await parts.store.write_outcome(write, now=now)
+    return OutcomeReceipt(
+        memory_id=record.id,
+        is_new=written.is_new,
+        confidence={item.id: item.confidence for item in written.adjusted},
+    )
 
 
 async def change_confidence(
@@ -226,15 +231,6 @@ async def _adjust(
     found = _any_tier(parts, ids, scope)
     records = await parts.store.adjust_confidence(found, delta, now=found.now)
     return {record.id: record.confidence for record in records}
-
-
-async def _check_there(parts: Parts, ids: Sequence[str], *, scope: ScopeFilter) -> None:
-    found = await parts.store.get_records(_any_tier(parts, ids, scope))
-    there = {record.id for record in found}
-    for name in ids:
-        if name not in there:
-            msg = f"there is no memory {name!r} in this scope"
-            raise NotFoundError(msg)
 
 
 def _any_tier(parts: Parts, ids: Sequence[str], scope: ScopeFilter) -> RecordFilter:

@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from agentmemory.checks import check_duration, check_int, check_number
 from agentmemory.errors import ValidationError
-from agentmemory.records import Layer, ScopedRecord, Tier
-from agentmemory.requests import QueryTerm, RecordFilter
+from agentmemory.records import Layer, RecordRelation, ScopedRecord, Tier
+from agentmemory.requests import JobDraft, QueryTerm, RecordFilter
+
+if TYPE_CHECKING:
+    from agentmemory.requests import FloatVector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +177,47 @@ class EvictionReport:
         return counts
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutcomeWrite:
+    """How an operation went, as it is written: all of it, or nothing.
+
+    Args:
+        record: The memory of the outcome.
+        known: Lets the same memory through if it is stored already; it then counts as a hit.
+        vectors: The vector of `record` by its id, for when it is new.
+        jobs: Work to store with it, for when it is new.
+        links: Links from `record`, for when it is new.
+        link_filter: What both ends of these links have to pass.
+        used: Lets the memories through that the operation rested on, those of `used.ids`; None:
+            none.
+        delta: What is added to their confidence, within 0.0 and 1.0; 0.0: they have to be there,
+            and nothing of them changes.
+    """
+
+    record: ScopedRecord
+    known: RecordFilter
+    vectors: Mapping[str, FloatVector] | None = None
+    jobs: tuple[JobDraft, ...] = ()
+    links: tuple[RecordRelation, ...] = ()
+    link_filter: RecordFilter
+    used: RecordFilter | None = None
+    delta: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutcomeWritten:
+    """What was written of an outcome.
+
+    Args:
+        is_new: Whether its memory is new; else a hit was counted.
+        adjusted: The memories whose confidence was changed, as they are now, in the order of the
+            ids.
+    """
+
+    is_new: bool
+    adjusted: tuple[ScopedRecord, ...] = ()
+
+
 class LayerStore(Protocol):
     """Finds memories by layer and keeps count of their use."""
 
@@ -208,4 +252,16 @@ class LayerStore(Protocol):
         self, record_filter: RecordFilter, policy: EvictionPolicy, *, now: datetime, dry_run: bool
     ) -> EvictionReport:
         """Move memories of layers to the tier that idle time, hits and confidence give them."""
+        ...
+
+    async def write_outcome(self, outcome: OutcomeWrite, *, now: datetime) -> OutcomeWritten:
+        """Remember how an operation went and adjust what it rested on, in one unit of work.
+
+        It does what `adjust_confidence`, `count_hits` and `add_records` do, all or nothing.
+
+        Raises:
+            NotFoundError: One of `used` is not in that scope, or an end of a link is not there.
+            ConflictError: The id of the memory is taken by one that `known` does not let through.
+            ScopeError: A link would join records of different users.
+        """
         ...

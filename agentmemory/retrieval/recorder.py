@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 from weakref import WeakValueDictionary
 
 import anyio
@@ -40,6 +40,9 @@ from agentmemory.requests import (
 )
 from agentmemory.retrieval.vectorizer import Passage, Vectorizer, passages_of
 from agentmemory.scope import NOT_SET_MARKER, ScopeFilter
+
+if TYPE_CHECKING:
+    from agentmemory.requests import FloatVector
 
 R = TypeVar("R")
 
@@ -116,16 +119,19 @@ class Recorder:
         images: Mapping[str, ImageContent] | None = None,
     ) -> tuple[ScopedRecord, ...]:
         """Add records that stand alone, with links from or to them and the files of images."""
-        vectors = await self._vectorizer.record_vectors(
-            [Passage(id=record.id, content=record.content) for record in records]
-        )
         return await self._store.add_records(
             records,
-            vectors=vectors,
+            vectors=await self.vectors_of(records),
             jobs=jobs,
             links=links,
             link_filter=link_filter,
             images=images,
+        )
+
+    async def vectors_of(self, records: Sequence[ScopedRecord]) -> dict[str, FloatVector] | None:
+        """Return the vectors of records that stand alone; None without an embedder."""
+        return await self._vectorizer.record_vectors(
+            [Passage(id=record.id, content=record.content) for record in records]
         )
 
     async def update(

@@ -20,6 +20,7 @@ from agentmemory.stores.oracle.index_setup import missing_indexes
 from agentmemory.stores.oracle.layers import OracleLayers
 from agentmemory.stores.oracle.migrations import Migrator, examine, read_row
 from agentmemory.stores.oracle.outbox import OracleOutbox
+from agentmemory.stores.oracle.outcomes import OracleOutcomes
 from agentmemory.stores.oracle.registry import RegistryRow
 from agentmemory.stores.oracle.schema import (
     DEFAULT_STORE_ID,
@@ -32,7 +33,7 @@ from agentmemory.stores.oracle.statistics import read_stats
 from agentmemory.stores.oracle.writing import OracleLinks, OracleWriting
 
 
-class OracleStore(OracleLayers, OracleWriting, OracleLinks, OracleOutbox):
+class OracleStore(OracleLayers, OracleOutcomes, OracleWriting, OracleLinks, OracleOutbox):
     """A `MemoryStore` in an Oracle AI Database.
 
     Args:

@@ -91,17 +91,7 @@ class SqliteLayers:
 
     async def count_hits(self, record_filter: RecordFilter, *, now: datetime) -> int:
         """Count one hit for each record the filter lets through."""
-        where = record_where(record_filter)
-
-        def work(connection: apsw.Connection) -> int:
-            connection.execute(
-                f"UPDATE {self._t.record} AS r SET hit_count = hit_count + 1, last_hit_at = ? "
-                f"WHERE {where.sql}",
-                (to_micros(now), *where.binds),
-            )
-            return connection.changes()
-
-        return await self._engine.write(work)
+        return await self._engine.write(lambda c: count_hits(c, self._t, record_filter, now))
 
     async def adjust_confidence(
         self, record_filter: RecordFilter, delta: float, *, now: datetime
@@ -373,6 +363,18 @@ def _in_text(word: _Weighed, text: str) -> bool:
         else:
             return True
     return False
+
+
+def count_hits(
+    connection: apsw.Connection, t: Tables, record_filter: RecordFilter, now: datetime
+) -> int:
+    """Count one hit for each record, and return how many these are."""
+    where = record_where(record_filter)
+    connection.execute(
+        f"UPDATE {t.record} AS r SET hit_count = hit_count + 1, last_hit_at = ? WHERE {where.sql}",
+        (to_micros(now), *where.binds),
+    )
+    return connection.changes()
 
 
 def adjust_confidence(

@@ -22,6 +22,7 @@ from agentmemory.errors import (
     ScopeError,
     StoreUnavailableError,
 )
+from agentmemory.layering import OutcomeWrite, OutcomeWritten
 from agentmemory.records import (
     ImageContent,
     RecordRelation,
@@ -68,6 +69,7 @@ from agentmemory.stores.sqlite.links import (
 )
 from agentmemory.stores.sqlite.listing import page_of_records, page_of_threads
 from agentmemory.stores.sqlite.outbox import SqliteOutbox
+from agentmemory.stores.sqlite.outcomes import write_outcome
 from agentmemory.stores.sqlite.query import fetch_all, fetch_one, fetch_value
 from agentmemory.stores.sqlite.rows import record_from_row, record_select, to_micros
 from agentmemory.stores.sqlite.schema import (
@@ -304,6 +306,13 @@ class SqliteStore(SqliteLayers, SqliteOutbox):
                 images=images,
                 now=now,
             ),
+        )
+
+    async def write_outcome(self, outcome: OutcomeWrite, *, now: datetime) -> OutcomeWritten:
+        """Remember how an operation went and adjust what it rested on, in one transaction."""
+        rows = await analysed_records((outcome.record,))
+        return await self._write_vectors(
+            outcome.vectors, lambda c: write_outcome(c, self._t, outcome, rows=rows, now=now)
         )
 
     async def list_records(self, query: ListQuery) -> Page[ScopedRecord]:

@@ -5,8 +5,23 @@ May import the library.
 
 from __future__ import annotations
 
-from agentmemory.errors import NotFoundError
-from agentmemory.testing.conformance.base import USER, StoreRules, add_memories, ids, refused
+from dataclasses import replace
+
+from agentmemory.errors import ConflictError, NotFoundError
+from agentmemory.layering import OutcomeWrite
+from agentmemory.records import Layer, RecordRelation
+from agentmemory.requests import JobDraft, JobState, LinkQuery
+from agentmemory.scope import DimensionMatch, ScopeFilter
+from agentmemory.testing.conformance.base import (
+    EVERYWHERE,
+    NOW,
+    USER,
+    StoreRules,
+    add_memories,
+    ids,
+    record,
+    refused,
+)
 
 
 class LayerRules(StoreRules):
@@ -105,3 +120,103 @@ class LayerRules(StoreRules):
             assert not (await memory.run_eviction()).changes
             await memory.update_memory("rule", content="another limit")
             assert ids((await memory.run_eviction()).changes) == ["case"]
+
+    async def test_an_outcome_is_written_whole_or_not_at_all(self) -> None:
+        """What cannot be adjusted keeps its memory from being written, new or known."""
+        async with self.memory() as memory:
+            await add_memories(memory, ["a"], layer="rule")
+            with refused(NotFoundError, "'nobody'"):
+                await memory.record_outcome(
+                    "PAY", success=False, used=["a", "nobody"], user_id=USER
+                )
+            assert ids((await memory.list_memories(user_id=USER)).items) == ["a"]
+            assert (await memory.get_memory("a")).confidence == 1.0
+            done = await memory.record_outcome("PAY", success=False, used=["a"], user_id=USER)
+            assert (done.is_new, done.confidence) == (True, {"a": 0.8})
+            with refused(NotFoundError, "'nobody'"):
+                await memory.record_outcome(
+                    "PAY", success=False, used=["a", "nobody"], user_id=USER
+                )
+            assert (await memory.get_memory(done.memory_id)).hit_count == 0
+            assert (await memory.get_memory("a")).confidence == 0.8
+            again = await memory.record_outcome("PAY", success=False, used=["a"], user_id=USER)
+            assert (again.is_new, again.confidence) == (False, {"a": 0.6})
+            known = await memory.get_memory(done.memory_id)
+            assert (known.hit_count, known.last_hit_at) == (1, self.clock.now())
+
+    async def test_an_outcome_that_cannot_be_written_adjusts_nothing(self) -> None:
+        """Its id may be taken, or an end of a link may be gone."""
+        async with self.store() as store:
+            used = replace(EVERYWHERE, ids=("a",))
+            await store.add_records([record("a"), record("taken", user_id="u2")])
+            lost = RecordRelation(
+                id="l",
+                source_record_id="new",
+                source_record_type="memory",
+                target_record_id="gone",
+                target_record_type="guideline",
+                relation_type="depends_on",
+                opposite_relation_type="is_dependency_of",
+                created_at=NOW,
+            )
+            mine = ScopeFilter(user=DimensionMatch(exact=True, value=USER))
+            for name, links, error in (
+                ("taken", (), ConflictError),
+                ("new", (lost,), NotFoundError),
+            ):
+                with refused(error, "'taken'" if name == "taken" else "'gone'"):
+                    await store.write_outcome(
+                        OutcomeWrite(
+                            record=record(name),
+                            known=replace(EVERYWHERE, scope=mine, ids=(name,)),
+                            links=links,
+                            link_filter=EVERYWHERE,
+                            used=used,
+                            delta=-0.2,
+                        ),
+                        now=NOW,
+                    )
+            (kept,) = await store.get_records(used)
+            assert (kept.confidence, kept.revision) == (1.0, 1)
+            assert await store.get_records(replace(EVERYWHERE, ids=("new",))) == ()
+
+    async def test_a_success_needs_what_it_rested_on_and_leaves_it_as_it_is(self) -> None:
+        """The memory is tagged, layered and tied to its rule; a second time it is a hit."""
+        async with self.store() as store:
+            await store.add_records([record("a"), record("base", record_type="guideline")])
+            tie = RecordRelation(
+                id="l",
+                source_record_id="new",
+                source_record_type="memory",
+                target_record_id="base",
+                target_record_type="guideline",
+                relation_type="depends_on",
+                opposite_relation_type="is_dependency_of",
+                created_at=NOW,
+            )
+            draft = JobDraft(id="j", kind="any", thread_id=None)
+            outcome = OutcomeWrite(
+                record=record("new", layer=Layer.RULE, tags=("PAY",)),
+                known=replace(EVERYWHERE, ids=("new",)),
+                jobs=(draft,),
+                links=(tie,),
+                link_filter=EVERYWHERE,
+                used=replace(EVERYWHERE, ids=("a",)),
+            )
+            with refused(NotFoundError, "'b'"):
+                absent = replace(outcome, used=replace(EVERYWHERE, ids=("a", "b")))
+                await store.write_outcome(absent, now=NOW)
+            assert await store.get_records(outcome.known) == ()
+            written = await store.write_outcome(outcome, now=NOW)
+            assert (written.is_new, written.adjusted) == (True, ())
+            links = await store.list_links(LinkQuery(filter=EVERYWHERE))
+            assert [(link.source_record_id, link.target_record_id) for link in links.items] == [
+                ("new", "base")
+            ]
+            written = await store.write_outcome(outcome, now=NOW)
+            assert (written.is_new, written.adjusted) == (False, ())
+            (known,) = await store.get_records(outcome.known)
+            assert (known.hit_count, known.tags) == (1, ("PAY",))
+            (kept,) = await store.get_records(replace(EVERYWHERE, ids=("a",)))
+            assert (kept.confidence, kept.revision) == (1.0, 1)
+            assert ids(await store.list_jobs(states=[JobState.READY])) == ["j"]

@@ -108,8 +108,8 @@ TEXT_COLUMNS: Final = ("content", "compressed", "invalidation_reason", "review_r
 JSON_COLUMNS: Final = ("metadata", "tags")
 """Columns of the record that are JSON."""
 
-SHORT_TEXT: Final = 1300
-"""Longest CLOB that is read as VARCHAR2, in the database's units of UTF-16: 3 bytes each."""
+SHORT_TEXT: Final = 1000
+"""Longest CLOB that is read as VARCHAR2, in characters: at most 4000 bytes."""
 
 
 def record_select(t: Tables, alias: str = "r", *, replaced_by: str = "NULL") -> str:

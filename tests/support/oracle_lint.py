@@ -70,11 +70,14 @@ def lint_text(text: str, schema: Schema) -> list[tuple[str, str]]:
     return [(rule.__name__, message) for rule in SQL_RULES for message in rule(sql)]
 
 
+def lint_binds(statement: Statement) -> list[tuple[str, str]]:
+    """Return the findings on how the binds of a statement fit: rule and message."""
+    return [(rule.__name__, message) for rule in STATEMENT_RULES for message in rule(statement)]
+
+
 def lint(statement: Statement, schema: Schema) -> list[tuple[str, str]]:
     """Return the findings on a statement: rule and message."""
-    found = lint_text(statement.text, schema)
-    found += [(rule.__name__, message) for rule in STATEMENT_RULES for message in rule(statement)]
-    return found
+    return [*lint_text(statement.text, schema), *lint_binds(statement)]
 
 
 def schema_of(t: Tables) -> Schema:

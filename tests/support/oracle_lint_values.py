@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -389,10 +390,14 @@ def sound_ddl(sql: Sql) -> Iterator[Finding]:
                 yield f"index on {token.text} (ORA-02327)"
 
 
+@lru_cache(maxsize=10_000)
+def _bind_names(text: str) -> frozenset[str]:
+    return frozenset(token.text[1:] for token in Sql(text).tokens if token.kind == "bind")
+
+
 def binds_match(statement: Statement) -> Iterator[Finding]:
     """ORA-01008 and ORA-01036: binds used are the binds given."""
-    sql = Sql(statement.text)
-    used = {token.text[1:] for token in sql.tokens if token.kind == "bind"}
+    used = _bind_names(statement.text)
     for given in _rows(statement):
         if used - set(given):
             yield f"binds {sorted(used - set(given))} are used and not given (ORA-01008)"
@@ -454,6 +459,7 @@ def kinds_match(statement: Statement) -> Iterator[Finding]:
         "UPDATE": (StatementKind.DML, StatementKind.MANY),
         "DELETE": (StatementKind.DML, StatementKind.MANY),
         "MERGE": (StatementKind.DML, StatementKind.MANY),
+        "LOCK": (StatementKind.DML,),
     }.get(first, (StatementKind.BLOCK,))
     if statement.kind not in expected:
         yield f"a statement that begins with {first} is run as {statement.kind}"

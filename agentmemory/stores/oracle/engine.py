@@ -122,7 +122,9 @@ class OracleEngine:
             raise ClosedError("the store is closed")
         if self._loop is not None:
             raise UsageError("the store was opened already; `open` is called once")
-        loop = asyncio.get_running_loop()
+        loop = _running_loop()
+        if loop is None:
+            raise UsageError("the store needs a running asyncio event loop")
         if self._source.lives_in_loop and self._home is not loop:
             raise UsageError(
                 "the asyncio pool or connection that was given as `connection` belongs to another "
@@ -221,7 +223,7 @@ class OracleEngine:
             return
         self._open = False
         loop = self._loop
-        if loop is None or loop is not asyncio.get_running_loop():
+        if loop is None or loop is not _running_loop():
             # Its connections belong to another loop, which alone can close them.
             if loop is not None and loop.is_running():
                 await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._finish(), loop))
@@ -289,7 +291,7 @@ class OracleEngine:
             raise ClosedError("the store is closed")
         if not self._open:
             raise UsageError("the store is not open; await `open()` first")
-        if asyncio.get_running_loop() is not self._loop:
+        if _running_loop() is not self._loop:
             raise UsageError(
                 "the store was opened in another event loop; open one per loop, or use the "
                 "blocking API, which may be called from any thread"

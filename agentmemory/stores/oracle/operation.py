@@ -1,7 +1,7 @@
 """One unit of work: tried, tried again, stopped in time, and its outcome found out if it got lost.
 
-May import errors, and `connection`, `driver`, `faults`, `statement` and `transaction` of this
-package.
+May import errors and telemetry, and `connection`, `driver`, `faults`, `statement` and
+`transaction` of this package.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from agentmemory.stores.oracle.connection import AnySession, Background, Source
 from agentmemory.stores.oracle.faults import Diagnosis, Remedy, diagnose, is_driver_error
 from agentmemory.stores.oracle.statement import Transaction
 from agentmemory.stores.oracle.transaction import DriverTransaction
+from agentmemory.telemetry import Event, emit
 
 T = TypeVar("T")
 
@@ -67,12 +68,18 @@ class Operation(Generic[T]):
         self._grace_s = grace_s
         self._settled = settled
         self._session: AnySession | None = None
+        self._asked: Operation[Any] | None = None
         self._diagnosis: Diagnosis | None = None
         self._is_outcome_unknown = False
         self._refusal: AgentMemoryError | None = None
         self._refused = asyncio.Event()
         self.task: asyncio.Task[T] | None = None
         """Where it runs; None before and while nothing does."""
+
+    @property
+    def session(self) -> AnySession | None:
+        """Where it is at work now; None between two attempts."""
+        return self._session if self._asked is None else self._asked.session
 
     async def run(self, seconds: float) -> T:
         """Do it, within so many seconds.
@@ -126,11 +133,12 @@ class Operation(Generic[T]):
                     if not self._is_outcome_unknown:
                         raise
                     was_unknown, self._is_outcome_unknown = True, False
-                if not self._may_repeat(attempt):
-                    raise
                 known = self._diagnosis
+                if known is None or not self._may_repeat(known, attempt):
+                    raise
+                self._tell_retry(known, attempt)
             # A pool may hold several connections that died together: each costs one attempt.
-            if known is None or not known.unusable or attempt >= self._attempts:
+            if not known.unusable or attempt >= self._attempts:
                 await _pause(attempt, until)
         raise AssertionError("the last attempt returns or raises")
 
@@ -160,9 +168,17 @@ class Operation(Generic[T]):
             self._session = None
             self._source.give_back(session, usable=usable)
 
-    def _may_repeat(self, attempt: int) -> bool:
-        known = self._diagnosis
-        if known is None or known.remedy is Remedy.NONE:
+    def _tell_retry(self, known: Diagnosis, attempt: int) -> None:
+        emit(
+            Event(
+                name="store.retry",
+                message=f"trying again on {self._source.where} after {known.code}",
+                attributes={"error.type": known.code, "attempt": attempt},
+            )
+        )
+
+    def _may_repeat(self, known: Diagnosis, attempt: int) -> bool:
+        if known.remedy is Remedy.NONE:
             return False
         if known.remedy is Remedy.RECONNECT and not self._source.renews:
             return False
@@ -180,10 +196,13 @@ class Operation(Generic[T]):
         unknown.retryable = False
         if self._settled is None:
             raise unknown from error
+        self._asked = self._asking(self._settled)
         try:
-            return await self._asking(self._settled).drive(until)
+            return await self._asked.drive(until)
         except AgentMemoryError:
             raise unknown from error
+        finally:
+            self._asked = None
 
     async def _after_deadline(self, seconds: float) -> T:
         text = f"the operation took longer than {seconds:g} s and was stopped"
@@ -218,8 +237,16 @@ class Operation(Generic[T]):
         """
         task.cancel()
         cancelled = await outlast(task, self._grace_s)
-        session = self._session
+        session = self.session
         if not task.done() and session is not None and session.cut():
+            emit(
+                Event(
+                    name="store.connection_cut",
+                    message=f"a connection to {self._source.where} did not stop within "
+                    f"{self._grace_s:g} s and was cut",
+                    level="warning",
+                )
+            )
             cancelled |= await outlast(task, self._grace_s)
             if not task.done():
                 # Nothing is left of the connection that a second cancellation could confuse.

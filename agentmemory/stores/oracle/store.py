@@ -29,6 +29,7 @@ from agentmemory.stores.oracle.schema import (
     check_store_id,
 )
 from agentmemory.stores.oracle.search_indexes import SearchIndexes
+from agentmemory.stores.oracle.sources import read_connection
 from agentmemory.stores.oracle.statistics import read_stats
 from agentmemory.stores.oracle.writing import OracleLinks, OracleWriting
 
@@ -68,7 +69,7 @@ class OracleStore(OracleLayers, OracleOutcomes, OracleWriting, OracleLinks, Orac
         self._policy = _check_policy(schema_policy)
         self._sync = _check_sync(search_index_sync)
         self._closed = False
-        self._new_engine = partial(OracleEngine, connection, **engine_options)
+        self._new_engine = partial(OracleEngine, read_connection(connection), **engine_options)
         self._engine = self._new_engine()
         self._indexes = SearchIndexes()
 

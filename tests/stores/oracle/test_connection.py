@@ -6,6 +6,7 @@ import inspect
 import logging
 import traceback
 from pathlib import Path
+from typing import Any
 
 import oracledb
 import pytest
@@ -231,6 +232,12 @@ class TestSecrets:
             for secret in SECRETS:
                 assert secret not in text
 
+    def test_a_store_shows_none_of_its_insides(self, server):
+        store = OracleStore(URL)
+        shown = f"{store!r} {vars(store)!r} {vars(store._engine._source)!r}"
+        for secret in SECRETS:
+            assert secret not in shown
+
     @pytest.mark.parametrize("scheme", ["mysql", "oracle+thin", "ORACLE"])
     def test_other_urls_are_refused_without_showing_one(self, scheme):
         url = f"{scheme}://u:{PASSWORD}@h/s"
@@ -308,6 +315,26 @@ class TestDispatch:
                 memory.stats()
             memory.close()
             runner.run(pool.close())
+
+    @pytest.mark.parametrize("kind", ["url", "blocking pool", "blocking connection"])
+    def test_the_blocking_api_works_on_urls_and_blocking_objects(self, oracle, kind):
+        connection: Any = {
+            "url": lambda: URL,
+            "blocking pool": lambda: oracledb.create_pool(DSN, **LOGIN, min=1, max=2),
+            "blocking connection": lambda: oracledb.connect(DSN, **LOGIN),
+        }[kind]()
+        with AgentMemory(
+            connection, schema_policy=SchemaPolicy.CREATE_IF_NECESSARY, embedder=None
+        ) as memory:
+            thread = memory.create_thread(user_id="maya")
+            thread.add_messages([{"role": "user", "content": "The kiln is booked for Friday."}])
+            (found, *_) = memory.search("kiln", user_id="maya")
+            assert found.content == "The kiln is booked for Friday."
+            able = {each.name: each.available for each in memory.stats().capabilities}
+            assert able["pipelining"] is (kind == "url")
+        if kind != "url":
+            connection.close()
+        assert oracle.open_transactions == []
 
     def test_the_driver_is_loaded_only_for_those_who_use_it(self, tmp_path: Path):
         import subprocess

@@ -16,6 +16,7 @@ from agentmemory.errors import (
 )
 from agentmemory.stores.oracle import operation
 from agentmemory.stores.oracle.engine import OracleEngine
+from agentmemory.telemetry import subscribe
 from tests.support.oracle.errors import ora
 from tests.support.oracle.faults import FaultKind
 from tests.support.oracle_engines import (
@@ -240,6 +241,18 @@ class TestLostCommits:
             with pytest.raises(StoreUnavailableError, match="is not known"):
                 await engine.write(writing, settled=settled)
 
+    async def test_asking_ends_in_time_though_nobody_answers(self, server):
+        async def settled(transaction):
+            await transaction.run(query("SELECT 9 FROM t"))
+
+        async with engine_on(server, "pool", size=1, stop_grace_s=0.05) as engine:
+            server.faults.add(FaultKind.LOST_AFTER, trip="pipeline")
+            server.faults.add(FaultKind.DEAF, statement="SELECT 9", times=9)
+            async with asyncio.timeout(10):
+                with pytest.raises(StoreTimeoutError):
+                    await engine.write(writing, timeout_s=0.2, settled=settled)
+                await at_rest(engine)
+
     async def test_an_error_in_answer_to_a_commit_is_no_secret(self, server, script):
         """The database says that it rolled back: nothing has to be found out."""
 
@@ -266,6 +279,27 @@ class TestLostCommits:
             server.faults.add(FaultKind.HANG_AFTER, trip="commit")
             with pytest.raises((StoreTimeoutError, StoreUnavailableError), match="not known"):
                 await engine.write(writing)
+
+
+class TestTelling:
+    async def test_every_retry_is_told(self, server):
+        told = []
+        async with engine_on(server, "pool") as engine:
+            server.faults.add(FaultKind.ERROR, statement="^UPDATE", code=60, times=2)
+            with subscribe(told.append):
+                await engine.write(writing)
+        retries = [event for event in told if event.name == "store.retry"]
+        assert [event.attributes["error.type"] for event in retries] == ["ORA-00060"] * 2
+        assert [event.attributes["attempt"] for event in retries] == [1, 2]
+
+    async def test_a_connection_that_was_cut_is_told(self, server):
+        told = []
+        async with engine_on(server, "pool", stop_grace_s=0.05) as engine:
+            server.faults.add(FaultKind.DEAF, statement="FOR UPDATE")
+            with subscribe(told.append), pytest.raises(StoreTimeoutError):
+                await engine.write(writing, timeout_s=0.05)
+        (cut,) = [event for event in told if event.name == "store.connection_cut"]
+        assert cut.level == "warning"
 
 
 class TestConnectionsAreNotUsedTooLong:

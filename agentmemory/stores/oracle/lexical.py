@@ -94,12 +94,15 @@ class TermCounts:
         """Return how many chunks hold what `key` stands for; None if it has to be asked for."""
         return self._good(self._held.get(key))
 
-    def remember(self, corpus: Corpus | None, frequencies: Mapping[str, int]) -> None:
+    def remember(
+        self, corpus: Corpus | None, frequencies: Mapping[str, int], *, rare: bool = False
+    ) -> None:
         """Take note of what was counted now.
 
         Args:
             corpus: The size of the store, if it was asked for.
             frequencies: Counts by key.
+            rare: Whether rare words are remembered too, because all were counted by a scan.
         """
         now = self._clock()
         if corpus is not None:
@@ -110,7 +113,7 @@ class TermCounts:
         if len(self._held) + len(frequencies) > _MOST_REMEMBERED:
             self._held.clear()
         self._held.update(
-            (key, (now, count)) for key, count in frequencies.items() if count >= COMMON
+            (key, (now, count)) for key, count in frequencies.items() if rare or count >= COMMON
         )
 
     def _good(self, noted: tuple[float, T] | None) -> T | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from agentmemory.errors import NotFoundError, StoreError
+from agentmemory.errors import NotFoundError
 from agentmemory.records import ScopedRecord, ThreadRecord
 from agentmemory.requests import (
     Candidate,
@@ -21,7 +21,7 @@ from agentmemory.requests import (
 )
 from agentmemory.scope import DimensionMatch
 from agentmemory.stores.absence import missing
-from agentmemory.stores.oracle.embedder import OracleEmbedderClaim, read_embedder
+from agentmemory.stores.oracle.embedder import OracleEmbedderClaim
 from agentmemory.stores.oracle.lexical import TermCounts
 from agentmemory.stores.oracle.listing import (
     check_limit,
@@ -197,13 +197,7 @@ class OracleReading(OracleEmbedderClaim):
             self._remember_actors(user, told[0])
             return found
 
-        try:
-            return await self._engine.read(work)
-        except StoreError:
-            # A vector index that was made anew for another embedder's refuses this vector.
-            if queries[0].vector is not None and self._claimed is not None:
-                self._check_embedder(await self._read_one(read_embedder(self._t)))
-            raise
+        return await self._engine.read(work)
 
     async def actors(self, record_filter: RecordFilter) -> tuple[str, ...]:
         """Return the names of the speakers in a scope, sorted."""

@@ -92,7 +92,7 @@ class Statistics:
         # The text index answers each in a row of its own, a scan all in one, filled up.
         counted = [value or 0 for row in self._rows for value in row]
         fresh = dict(zip(self._asked, counted, strict=False))
-        self._tools.counts.remember(size, fresh)
+        self._tools.counts.remember(size, fresh, rare=not self._tools.text_index)
         counts = {self._keys[key]: count for key, count in {**self._known, **fresh}.items()}
         return self._corpus or size or Corpus(0, 0), counts
 

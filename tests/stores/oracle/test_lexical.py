@@ -62,6 +62,10 @@ class TestCounts:
         clock.now += 0.1
         assert (counts.corpus, counts.frequency("a")) == (None, None)
 
+    def test_what_a_scan_counted_is_remembered_however_rare_it_is(self, counts):
+        counts.remember(LARGE, {"rare": 0}, rare=True)
+        assert counts.frequency("rare") == 0
+
     def test_a_word_that_is_counted_later_is_good_for_longer(self, counts, clock):
         counts.remember(LARGE, {"a": COMMON})
         clock.now += REMEMBERED_S / 2

@@ -11,12 +11,17 @@ import numpy as np
 import pytest
 
 from agentmemory.config import SearchIndexSyncMode
-from agentmemory.errors import EmbedderMismatchError, NotFoundError, ValidationError
+from agentmemory.errors import (
+    EmbedderMismatchError,
+    NotFoundError,
+    ValidationError,
+)
 from agentmemory.layering import EvictionPolicy, LayerQuery, LayerWord
 from agentmemory.protocols import EmbedderFingerprint
 from agentmemory.records import Layer, ScopedRecord, Tier
 from agentmemory.requests import CandidateQuery, ListQuery, QueryTerm, RecordFilter, ThreadQuery
 from agentmemory.scope import DimensionMatch, ScopeFilter
+from agentmemory.stores.oracle import lexical
 from agentmemory.stores.oracle.capabilities import VectorIndexKind
 from agentmemory.stores.oracle.search_indexes import SearchIndexes
 from agentmemory.stores.sqlite.store import SqliteStore
@@ -238,6 +243,27 @@ class TestSearches:
             await pair.oracle.candidates(query)
         words = replace(query, vector=None, terms=(QueryTerm("zebra"),))
         assert await pair.oracle.candidates(words)
+
+    async def test_a_vector_index_of_another_embedder_refuses_the_query(self, pair, database):
+        use(pair, NEAR)
+        query = CandidateQuery(filter=EVERYTHING, pool=5, vector=unit_vector(Random(1)))
+        database.faults.add(FaultKind.ERROR, statement="FETCH APPROX", code=51803)
+        with pytest.raises(EmbedderMismatchError, match="another length"):
+            await pair.oracle.candidates(query)
+
+    async def test_counts_of_a_large_store_are_asked_for_once(self, pair, database, monkeypatch):
+        monkeypatch.setattr(lexical, "LARGE_STORE", 1)
+        monkeypatch.setattr(lexical, "COMMON", 1)
+        query = CandidateQuery(filter=EVERYTHING, pool=500, terms=(QueryTerm("zebra"),))
+        for indexes in (TEXT, NONE):
+            use(pair, indexes)
+            pair.oracle._counts = None
+            first = await pair.oracle.candidates(query)
+            database.forget()
+            assert await pair.oracle.candidates(query) == first
+            assert not any(" COUNT(" in text for text in database.statements)
+            assert not any("SUM(CASE" in text for text in database.statements)
+            same(first, await pair.sqlite.candidates(query))
 
     async def test_a_search_that_loses_its_connection_is_made_again(self, pair, database):
         query = CandidateQuery(filter=EVERYTHING, pool=50, terms=(QueryTerm("zebra"),))

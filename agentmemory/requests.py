@@ -200,6 +200,8 @@ class Job:
         state: Ready, leased to a worker, dead after too many failures, or held: no work of its
             own but a note of what the next job of the thread has to take along.
         attempts: How often a worker took it.
+        deaths: How many of these workers were silent until their lease ran out, as those are
+            whose process died; 0 where a store does not count it.
         run_after: Not before this time.
         lease_owner: Who works on it, if somebody does.
         lease_until: When others may take it over.
@@ -213,6 +215,7 @@ class Job:
     payload: Mapping[str, Any]
     state: JobState
     attempts: int
+    deaths: int = 0
     run_after: datetime
     lease_owner: str | None = None
     lease_until: datetime | None = None

@@ -318,7 +318,8 @@ class Worker:
                 job.id, owner=self._owner, error=None, run_after=now, now=now
             )
             return
-        wait = _retry_after(failure, job.attempts)
+        # A worker that died says nothing about the job, unless it happens again and again.
+        wait = _retry_after(failure, max(job.attempts - job.deaths, 1))
         reason = redact_secrets(f"{type(failure).__name__}: {failure}")[:_LONGEST_ERROR]
         await self._store.give_job_back(
             job.id,

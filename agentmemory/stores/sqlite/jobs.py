@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _COLUMNS: Final = (
     "id, kind, thread_id, payload, state, attempts, run_after, lease_owner, lease_until, "
-    "last_error, created_at"
+    "last_error, created_at, deaths"
 )
 
 
@@ -62,6 +62,7 @@ def _job_from_row(row: Sequence[Any]) -> Job:
         lease_until=from_micros(row[8]),
         last_error=row[9],
         created_at=created_at,
+        deaths=row[11],
     )
 
 
@@ -80,7 +81,8 @@ def claim(
     rows = fetch_all(
         connection,
         f"UPDATE {t.job} SET state = 'leased', lease_owner = ?, lease_until = ?, "
-        f"attempts = attempts + 1, updated_at = ? WHERE seq IN (SELECT j.seq FROM {t.job} j "
+        f"attempts = attempts + 1, deaths = deaths + (state = 'leased'), updated_at = ? "
+        f"WHERE seq IN (SELECT j.seq FROM {t.job} j "
         f"WHERE ((j.state = 'ready' AND j.run_after <= ?) "
         f"OR (j.state = 'leased' AND j.lease_until <= ?)) AND {_OF_KINDS} "
         f"AND NOT EXISTS (SELECT 1 FROM {t.job} e WHERE e.thread_id = j.thread_id "
@@ -220,8 +222,8 @@ def revive(connection: apsw.Connection, t: Tables, *, now: datetime) -> int:
     """Make every dead letter ready again."""
     at = to_micros(now)
     connection.execute(
-        f"UPDATE {t.job} SET state = 'ready', attempts = 0, run_after = ?, updated_at = ? "
-        f"WHERE state = 'dead'",
+        f"UPDATE {t.job} SET state = 'ready', attempts = 0, deaths = 0, run_after = ?, "
+        f"updated_at = ? WHERE state = 'dead'",
         (at, at),
     )
     return connection.changes()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 APPLICATION_ID: Final = 0x616D656D
 """Marks a SQLite file as ours ("amem"); see `PRAGMA application_id`."""
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 DEFAULT_STORE_ID: Final = "DEFAULT"
 REGISTRY: Final = "agentmemory_store"
 
@@ -224,7 +224,14 @@ def _create_v1(t: Tables) -> tuple[str, ...]:
     )
 
 
-MIGRATIONS: Final[dict[int, Callable[[Tables], tuple[str, ...]]]] = {1: _create_v1}
+def _count_deaths_v2(t: Tables) -> tuple[str, ...]:
+    return (f"ALTER TABLE {t.job} ADD COLUMN deaths INTEGER NOT NULL DEFAULT 0",)
+
+
+MIGRATIONS: Final[dict[int, Callable[[Tables], tuple[str, ...]]]] = {
+    1: _create_v1,
+    2: _count_deaths_v2,
+}
 """Statements that lead from version n - 1 to n; each step runs in one transaction."""
 
 

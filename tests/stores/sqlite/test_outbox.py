@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 
+import apsw
 import pytest
 
-from agentmemory.errors import LeaseLostError, NotFoundError, StaleReadError
+from agentmemory.config import SchemaPolicy
+from agentmemory.errors import (
+    LeaseLostError,
+    NotFoundError,
+    SchemaMismatchError,
+    StaleReadError,
+)
 from agentmemory.records import RecordRelation, ScopedRecord, ThreadRecord, Tier
 from agentmemory.requests import (
     Expectation,
@@ -19,6 +27,13 @@ from agentmemory.requests import (
     StoredSummary,
 )
 from agentmemory.scope import ScopeFilter
+from agentmemory.stores.sqlite.schema import (
+    APPLICATION_ID,
+    MIGRATIONS,
+    REGISTRY,
+    SCHEMA_VERSION,
+    Tables,
+)
 from agentmemory.stores.sqlite.store import SqliteStore
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -102,6 +117,53 @@ async def test_a_lease_that_ran_out_goes_to_another_worker_and_the_first_one_can
             "a", JobOutcome(records=(record("f2", kind="fact"),)), owner="w2", now=LATER
         )
     assert await ids_of(store, "fact") == ["f1"]
+
+
+async def test_leases_that_ran_out_are_counted_apart(store):
+    await store.add_records([record("m")], jobs=[draft("a")])
+    now = NOW
+    for deaths in range(4):
+        (job,) = await claim(store, owner=f"w{deaths}", now=now)
+        assert (job.attempts, job.deaths) == (deaths + 1, deaths)
+        now += timedelta(hours=1)
+    await store.give_job_back("a", owner="w3", error="busy", run_after=now, now=now)
+    (job,) = await claim(store, now=now)
+    assert (job.attempts, job.deaths) == (5, 3)
+    await store.give_job_back("a", owner="w", error="busy", run_after=None, now=now)
+    await store.revive_jobs(now=now)
+    (job,) = await claim(store, now=now)
+    assert (job.attempts, job.deaths) == (1, 0)
+
+
+async def test_a_file_of_the_first_version_is_brought_up_to_date(tmp_path):
+    path = tmp_path / "m.db"
+
+    def make() -> None:
+        t = Tables("DEFAULT")
+        connection = apsw.Connection(str(path))
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        for statement in (
+            *MIGRATIONS[1](t),
+            f"CREATE TABLE {REGISTRY} (store_id TEXT PRIMARY KEY, schema_version INTEGER NOT NULL)",
+            f"INSERT INTO {REGISTRY} VALUES ('DEFAULT', 1)",
+        ):
+            connection.execute(statement)
+        connection.execute(
+            f"INSERT INTO {t.job} (id, kind, payload, state, attempts, run_after, created_at, "
+            f"updated_at) VALUES ('old', 'work', '{{}}', 'ready', 2, 0, 0, 0)"
+        )
+        connection.close()
+
+    await asyncio.to_thread(make)
+    strict = SqliteStore(str(path), schema_policy=SchemaPolicy.REQUIRE_EXISTING)
+    with pytest.raises(SchemaMismatchError, match="CREATE_IF_NECESSARY"):
+        await strict.open()
+    store = SqliteStore(str(path))
+    await store.open()
+    (job,) = await claim(store)
+    assert (job.id, job.attempts, job.deaths) == ("old", 3, 0)
+    assert (await store.stats(NOW)).schema_version == SCHEMA_VERSION
+    await store.close()
 
 
 async def test_a_renewed_lease_is_not_taken_over(store):

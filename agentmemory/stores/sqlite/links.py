@@ -20,7 +20,7 @@ from agentmemory.errors import ConflictError, NotFoundError, ScopeError
 from agentmemory.records import LIFECYCLE_LINK_TYPES, MEMORY_TYPES, RecordRelation
 from agentmemory.requests import LinkChanges, LinkQuery, Page, RecordFilter
 from agentmemory.scope import NOT_SET_MARKER
-from agentmemory.stores.sqlite.listing import read_cursor, write_cursor
+from agentmemory.stores.cursors import read_cursor, write_cursor
 from agentmemory.stores.sqlite.query import fetch_all, fetch_one, fetch_value
 from agentmemory.stores.sqlite.rows import dump_json, from_micros, to_micros
 from agentmemory.stores.sqlite.where import Where, record_where

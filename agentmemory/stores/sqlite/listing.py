@@ -1,21 +1,13 @@
-"""Pages of records and threads on a SQLite store; may import requests, rows and where.
-
-A cursor names the last row of a page by its sort key, so that pages never skip or repeat a row,
-whatever is written meanwhile.
-"""
+"""Pages of records and threads on a SQLite store; may import requests, cursors, rows and where."""
 
 from __future__ import annotations
 
-import base64
-import binascii
 from typing import TYPE_CHECKING
 
-import orjson
-
 from agentmemory.checks import check_int
-from agentmemory.errors import ValidationError
 from agentmemory.records import ScopedRecord, ThreadRecord
 from agentmemory.requests import MAX_LIST_LIMIT, ListQuery, Page, ThreadQuery
+from agentmemory.stores.cursors import read_cursor, write_cursor
 from agentmemory.stores.sqlite.query import fetch_all
 from agentmemory.stores.sqlite.rows import (
     THREAD_SELECT,
@@ -82,27 +74,3 @@ def page_of_threads(
     rows = rows[:limit]
     cursor = write_cursor(kind, 0, rows[-1][-1]) if more else None
     return Page(items=tuple(thread_from_row(row[:-1]) for row in rows), next_cursor=cursor)
-
-
-def write_cursor(kind: str, time: int, seq: int) -> str:
-    """Return an opaque text that names the last row of a page by its sort key."""
-    return base64.urlsafe_b64encode(orjson.dumps([kind, time, seq])).decode()
-
-
-def read_cursor(cursor: str, kind: str) -> tuple[int, int]:
-    """Return the sort key a cursor names: time and seq.
-
-    Raises:
-        ValidationError: It is no cursor, or one of another listing.
-    """
-    try:
-        found, time, seq = orjson.loads(base64.urlsafe_b64decode(cursor.encode()))
-    except (ValueError, TypeError, AttributeError, binascii.Error):
-        found, time, seq = None, None, None
-    if found != kind or type(time) is not int or type(seq) is not int:
-        msg = (
-            f"`cursor` is {cursor!r}; accepted: the `next_cursor` of a page of the same listing "
-            "in the same order"
-        )
-        raise ValidationError(msg, argument="cursor")
-    return time, seq

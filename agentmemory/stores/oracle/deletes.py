@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from agentmemory.errors import NotFoundError
+from agentmemory.outbox import renewals
 from agentmemory.requests import Deletion, Expectation, RecordFilter
 from agentmemory.scope import ScopeFilter
 from agentmemory.stores.index_fields import TokenMemo
@@ -23,6 +24,7 @@ from agentmemory.stores.oracle.embedder import Claim
 from agentmemory.stores.oracle.indexing import (
     drop_vectors,
     from_row,
+    held_vectors,
     index_anew,
     put_vectors,
     read_sources,
@@ -39,7 +41,12 @@ from agentmemory.stores.oracle.settling import (
 )
 from agentmemory.stores.oracle.statement import Statement, Transaction
 from agentmemory.stores.oracle.trips import Rows, Trip
-from agentmemory.stores.oracle.writes import check_expectations, lock_expected, no_thread
+from agentmemory.stores.oracle.writes import (
+    check_expectations,
+    insert_jobs,
+    lock_expected,
+    no_thread,
+)
 
 if TYPE_CHECKING:
     from agentmemory.requests import FloatVector
@@ -104,6 +111,7 @@ class Removal:
         nodes = trip.add(lock_nodes(t, freed_seqs)) if freed else []
         latest = trip.add(heads(t, freed_seqs)) if freed else []
         sources = trip.add(read_sources(t, touched)) if touched else []
+        held = trip.add(held_vectors(t, sorted(stale_seqs))) if stale_seqs else []
         await trip.run(transaction)
 
         if nodes:
@@ -124,6 +132,9 @@ class Removal:
             *gone.clear(t),
         ):
             trip.add(statement)
+        lacking = renewals([row[0] for row in held if row[0] not in self._vectors])
+        if lacking:
+            trip.add(insert_jobs(t, lacking, self._now))
         self.deletion = Deletion(
             counts=_nonzero(counts),
             stale=tuple(

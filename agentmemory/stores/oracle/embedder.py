@@ -16,6 +16,7 @@ from typing import Any, Final
 from agentmemory.errors import EmbedderMismatchError
 from agentmemory.protocols import EmbedderFingerprint
 from agentmemory.stores.oracle.engine import OracleEngine
+from agentmemory.stores.oracle.rows import from_json_text, json_text
 from agentmemory.stores.oracle.schema import Tables
 from agentmemory.stores.oracle.statement import BindType, Statement, StatementKind, Transaction
 from agentmemory.stores.oracle.trips import Rows, Trip
@@ -33,12 +34,17 @@ PLAN_NOTES: Final[Mapping[str, str]] = {
 
 
 def read_embedder(t: Tables) -> Statement:
-    """Read the fingerprint of the embedder that the store is tied to."""
+    """Read the fingerprint of the embedder that the store is tied to; see `stored_embedder`."""
     return Statement(
         name="embedder.read",
-        text=f"SELECT value FROM {t.meta} WHERE name = 'embedder'",
+        text=f"SELECT {json_text('m.value')} FROM {t.meta} m WHERE m.name = 'embedder'",
         kind=StatementKind.QUERY,
     )
+
+
+def stored_embedder(rows: Rows) -> dict[str, Any] | None:
+    """Return the fingerprint that `read_embedder` brought; None if the store is tied to none."""
+    return from_json_text(rows[0][0]) if rows else None
 
 
 def hold_embedder(t: Tables) -> Statement:
@@ -46,7 +52,7 @@ def hold_embedder(t: Tables) -> Statement:
     return Statement(
         name="embedder.hold",
         text=f"LOCK TABLE {t.meta} IN ROW SHARE MODE",
-        kind=StatementKind.BLOCK,
+        kind=StatementKind.DML,
     )
 
 
@@ -55,7 +61,7 @@ def seize_embedder(t: Tables) -> Statement:
     return Statement(
         name="embedder.seize",
         text=f"LOCK TABLE {t.meta} IN EXCLUSIVE MODE",
-        kind=StatementKind.BLOCK,
+        kind=StatementKind.DML,
     )
 
 
@@ -119,20 +125,22 @@ class Claim:
         """
         if self._fingerprint is None:
             return
-        if not rows:
+        stored = stored_embedder(rows)
+        if stored is None:
             # The store was made anew meanwhile. Of two who find that, one waits for the other or
             # meets a deadlock and begins again.
             trip = Trip()
             trip.add(seize_embedder(self._t))
             rows = trip.add(read_embedder(self._t))
             await trip.run(transaction)
-        if not rows:
+            stored = stored_embedder(rows)
+        if stored is None:
             trip = Trip()
             trip.add(tie_embedder(self._t, self._fingerprint))
             await trip.run(transaction)
             return
-        if rows[0][0] != self._fingerprint:
-            raise mismatch(self._t, rows[0][0], self._fingerprint)
+        if stored != self._fingerprint:
+            raise mismatch(self._t, stored, self._fingerprint)
 
 
 class OracleEmbedderClaim:
@@ -148,11 +156,11 @@ class OracleEmbedderClaim:
 
         async def look(transaction: Transaction) -> bool:
             (rows,) = await transaction.run(read_embedder(self._t))
-            return bool(rows) and rows[0][0] == wanted
+            return stored_embedder(rows) == wanted
 
         async def work(transaction: Transaction) -> None:
             _, rows = await transaction.run(seize_embedder(self._t), read_embedder(self._t))
-            stored = rows[0][0] if rows else None
+            stored = stored_embedder(rows)
             if stored == wanted:
                 return
             if stored is not None and (await transaction.run(any_vector(self._t)))[0]:
@@ -199,8 +207,9 @@ class OracleEmbedderClaim:
         Raises:
             EmbedderMismatchError: The stored vectors are not the claimed embedder's.
         """
-        if self._claimed is not None and rows and rows[0][0] != self._claimed:
-            raise mismatch(self._t, rows[0][0], self._claimed)
+        stored = None if self._claimed is None else stored_embedder(rows)
+        if self._claimed is not None and stored is not None and stored != self._claimed:
+            raise mismatch(self._t, stored, self._claimed)
 
 
 def mismatch(

@@ -10,12 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from agentmemory.records import ScopedRecord
-from agentmemory.stores.index_fields import IndexSource, TokenMemo, index_fields, scope_tokens
+from agentmemory.stores.index_fields import (
+    NEIGHBOUR_CHARS,
+    ChunkFields,
+    IndexSource,
+    TokenMemo,
+    following_tokens,
+    index_fields,
+    scope_tokens,
+)
+from agentmemory.stores.oracle.lexical import field_text
 from agentmemory.stores.oracle.lists import listed
-from agentmemory.stores.oracle.rows import BIND_TYPES, field_texts, token_count
+from agentmemory.stores.oracle.rows import BIND_TYPES, SHORT_TEXT, field_texts, token_count
 from agentmemory.stores.oracle.schema import FILTER_COLUMNS, Tables
 from agentmemory.stores.oracle.statement import BindType, Statement, StatementKind
 from agentmemory.stores.oracle.text_tokens import indexed_text
@@ -29,12 +38,14 @@ PLAN_NOTES: Final[Mapping[str, str]] = {
     "chunk.read_around": "record_thread (thread_id, record_type, seq), three probes and two for "
     "each message; primary key of record",
     "chunk.last_messages": "record_thread (thread_id, record_type, seq), its last entry for each "
-    "listed thread, found by the index alone",
+    "listed thread, found by the index alone; then the primary key of record and the unique key "
+    "of chunk (record_seq, position), its last entry",
     "chunk.insert": "unique key of record (id) for the seq; maintains the indexes of chunk",
     "chunk.rewrite": "unique key of chunk (record_seq, position)",
     "chunk.cut": "unique key of chunk (record_seq, position), a range behind each listed record",
     "chunk.copy": "unique key of chunk (record_seq, position); primary key of record for values",
     "vector.put": "unique key of record (id), then unique key of chunk (record_seq, position)",
+    "vector.held": "unique key of chunk (record_seq, position), then the primary key of record",
     "vector.drop": "unique key of chunk (record_seq, position)",
 }
 """The index each statement is meant to use, for a store of any size."""
@@ -76,6 +87,8 @@ class Indexed:
         return self.record_type == "message" and self.thread_id is not None
 
 
+_FIELDS: Final = tuple(item.name for item in fields(ChunkFields))
+_FOLLOWING: Final = _FIELDS.index("following")
 _OWN: Final = tuple(
     item.name for item in fields(Indexed) if item.name not in ("previous", "following")
 )
@@ -89,7 +102,7 @@ def from_record(record: ScopedRecord) -> Indexed:
 
 
 def from_row(row: Sequence[Any]) -> Indexed:
-    """Build it from a row of `read_sources` or `last_messages`."""
+    """Build it from a row of `read_sources` or `read_around`."""
     return Indexed(**dict(zip((*_OWN, "previous", "following"), row, strict=True)))
 
 
@@ -133,14 +146,72 @@ def read_around(t: Tables, thread_id: str, seq: int) -> Statement:
     )
 
 
+@dataclass(slots=True, kw_only=True)
+class LastMessage:
+    """The last message of a thread, as far as what follows it changes its last chunk.
+
+    Args:
+        seq: The message's number.
+        id: Its id.
+        thread_id: Its thread.
+        revision: Counts its changes.
+        text: Its text, or as much of the end as is indexed with what follows.
+        scope: The tokens of its scope.
+        chunk_id: Its last chunk.
+        position: Where that stands.
+        fields: The fields of that; None if one is too long for a short row.
+    """
+
+    seq: int
+    id: str
+    thread_id: str
+    revision: int
+    text: str
+    scope: str
+    chunk_id: int
+    position: int
+    fields: list[str] | None
+
+    @classmethod
+    def from_row(cls, row: Sequence[Any]) -> Self:
+        """Build it from a row of `last_messages`."""
+        seq, record_id, thread_id, revision, user_id, agent_id, layer, text, *chunk = row
+        chunk_id, position, tokens, *texts = chunk
+        held = [field or "" for field in texts]
+        return cls(
+            seq=seq,
+            id=record_id,
+            thread_id=thread_id,
+            revision=revision,
+            text=text or "",
+            scope=scope_tokens(user_id, agent_id, thread_id, "message", layer),
+            chunk_id=chunk_id,
+            position=position,
+            fields=held if token_count(held) == tokens else None,
+        )
+
+
 def last_messages(t: Tables, thread_ids: Iterable[str]) -> Statement:
-    """Read what the last message of each thread is indexed by, then its revision."""
+    """Read the last message of each thread with its last chunk, in one round trip.
+
+    A CLOB or JSON column would cost the driver another one, so texts come as VARCHAR2. Of the
+    message only the end is needed: twice as many units of UTF-16 as are indexed, for a character
+    may take two.
+    """
     condition, binds = listed("m.thread_id", "thread", thread_ids)
+    text = (
+        f"CASE WHEN LENGTH(r.content) <= {SHORT_TEXT} THEN CAST(r.content AS VARCHAR2(4000)) "
+        f"ELSE CAST(SUBSTR(r.content, -{2 * NEIGHBOUR_CHARS}) AS VARCHAR2(4000)) END AS content"
+    )
+    texts = ", ".join(field_text("c.fields", place) for place in range(len(_FIELDS)))
     return Statement(
         name="chunk.last_messages",
-        text=f"SELECT {_select(t)}, r.revision FROM {t.record} r WHERE r.seq IN ("
+        text=f"SELECT r.seq, r.id, r.thread_id, r.revision, r.user_id, r.agent_id, r.layer, "
+        f"{text}, c.id, c.position, c.token_count, {texts} FROM {t.record} r "
+        f"JOIN {t.chunk} c ON c.record_seq = r.seq WHERE r.seq IN ("
         f"SELECT MAX(m.seq) FROM {t.record} m WHERE {condition} AND m.record_type = 'message' "
-        f"GROUP BY m.thread_id) ORDER BY r.seq",
+        f"GROUP BY m.thread_id) AND c.position = (SELECT MAX(x.position) FROM {t.chunk} x "
+        f"WHERE x.record_seq = r.seq) ORDER BY r.seq",
         kind=StatementKind.QUERY,
         binds=binds,
     )
@@ -174,14 +245,17 @@ def chunks_of(source: Indexed, memo: TokenMemo) -> list[Chunk]:
     )
     chunks = []
     for position, chunk in enumerate(made):
-        texts = field_texts(chunk)
-        values = {
-            "tokens": indexed_text(texts, scope),
-            "fields": texts,
-            "token_count": token_count(texts),
-        }
-        chunks.append(Chunk(source, position, values))
+        chunks.append(Chunk(source, position, _text_values(field_texts(chunk), scope)))
     return chunks
+
+
+def _text_values(texts: list[str], scope: str) -> dict[str, Any]:
+    """Return the values of the text columns of a chunk."""
+    return {
+        "tokens": indexed_text(texts, scope),
+        "fields": texts,
+        "token_count": token_count(texts),
+    }
 
 
 def index_new(
@@ -207,7 +281,14 @@ def index_anew(t: Tables, sources: Iterable[Indexed], memo: TokenMemo) -> list[S
         return []
     statements = [
         cut_chunks(t, [source.seq for source in listed_sources]),
-        rewrite_chunks(t, [chunk for chunk in chunks if chunk.position == 0]),
+        rewrite_chunks(
+            t,
+            [
+                {"record_seq": chunk.source.seq, "position": 0, **chunk.values}
+                for chunk in chunks
+                if chunk.position == 0
+            ],
+        ),
     ]
     further = [chunk for chunk in chunks if chunk.position > 0]
     return [*statements, insert_chunks(t, further, {})] if further else statements
@@ -220,6 +301,24 @@ _CHUNK_TYPES: Final[Mapping[str, BindType]] = {
     "fields": BindType.JSON,
     "embedding": BindType.VECTOR,
 }
+
+
+def index_following(
+    t: Tables, followed: Iterable[tuple[LastMessage, str]], memo: TokenMemo
+) -> list[Statement]:
+    """Return the statements that index messages with the texts that follow them now."""
+    chunks = []
+    for message, following in followed:
+        texts = list(message.fields or ())
+        texts[_FOLLOWING] = following_tokens(following, memo)
+        chunks.append(
+            {
+                "record_seq": message.seq,
+                "position": message.position,
+                **_text_values(texts, message.scope),
+            }
+        )
+    return [rewrite_chunks(t, chunks)] if chunks else []
 
 
 def insert_chunks(
@@ -247,14 +346,14 @@ def insert_chunks(
     )
 
 
-def rewrite_chunks(t: Tables, chunks: Sequence[Chunk]) -> Statement:
-    """Write new text into the first chunk of records; its vector stays."""
+def rewrite_chunks(t: Tables, chunks: Iterable[Mapping[str, Any]]) -> Statement:
+    """Write new text into chunks; a vector that is there stays."""
     return Statement(
         name="chunk.rewrite",
         text=f"UPDATE {t.chunk} SET tokens = :tokens, fields = :fields, "
-        f"token_count = :token_count WHERE record_seq = :record_seq AND position = 0",
+        f"token_count = :token_count WHERE record_seq = :record_seq AND position = :position",
         kind=StatementKind.MANY,
-        rows=tuple({"record_seq": chunk.source.seq, **chunk.values} for chunk in chunks),
+        rows=tuple(chunks),
         types={"tokens": BindType.CLOB, "fields": BindType.JSON},
     )
 
@@ -301,6 +400,18 @@ def put_vectors(t: Tables, vectors: Mapping[str, FloatVector]) -> list[Statement
             types={"embedding": BindType.VECTOR},
         )
     ]
+
+
+def held_vectors(t: Tables, seqs: Iterable[int]) -> Statement:
+    """Read the ids of those of some records that have a vector, in the order of writing."""
+    condition, binds = listed("c.record_seq", "seq", seqs)
+    return Statement(
+        name="vector.held",
+        text=f"SELECT r.id FROM {t.chunk} c JOIN {t.record} r ON r.seq = c.record_seq "
+        f"WHERE {condition} AND c.position = 0 AND c.embedding IS NOT NULL ORDER BY r.seq",
+        kind=StatementKind.QUERY,
+        binds=binds,
+    )
 
 
 def drop_vectors(t: Tables, seqs: Iterable[int]) -> Statement:

@@ -341,6 +341,8 @@ async def complete(
         await pending.run(transaction)
         retired = removal.deletion
     new.check()
+    new.ask_long(trip)
+    await trip.run(transaction)
     trip.add(delete_job(t, job_id))
     new.write(trip, now)
     if outcome.links:

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
+
+import orjson
 
 from agentmemory.errors import ConflictError, NotFoundError, StaleReadError
 from agentmemory.records import ImageContent, ScopedRecord, ThreadRecord
@@ -20,20 +23,20 @@ from agentmemory.stores.index_fields import TokenMemo
 from agentmemory.stores.oracle.images import put_images
 from agentmemory.stores.oracle.indexing import (
     Indexed,
+    LastMessage,
     chunks_of,
     from_record,
-    from_row,
-    index_anew,
+    index_following,
     index_new,
     last_messages,
     put_vectors,
 )
+from agentmemory.stores.oracle.lexical import long_fields
 from agentmemory.stores.oracle.lists import listed
 from agentmemory.stores.oracle.records import select_records
 from agentmemory.stores.oracle.rows import (
     BIND_TYPES,
     INSERT_COLUMNS,
-    THREAD_COLUMNS,
     THREAD_SELECT,
     record_binds,
     thread_binds,
@@ -54,6 +57,7 @@ PLAN_NOTES: Final[Mapping[str, str]] = {
     "record.user_profiles": "record_user_profile, an index of profiles only",
     "record.agent_profiles": "record_agent_profile, an index of profiles only",
     "record.insert": "none: maintains the indexes of record",
+    "record.numbers": "unique key of record (id), once for each listed id",
     "record.written": "unique key of record (id), once for each listed id",
     "source.insert": "unique key of record (id) for the seq",
     "job.taken": "unique key of job (id) alone, once for each listed id",
@@ -86,12 +90,12 @@ def read_thread(t: Tables, thread_id: str) -> Statement:
 
 
 def lock_threads(t: Tables, thread_ids: Iterable[str]) -> Statement:
-    """Lock threads, in the order of their ids, and read `THREAD_COLUMNS` of each."""
+    """Lock threads, in the order of their ids, and read whose each is: id, user."""
     condition, binds = listed("th.id", "id", thread_ids)
-    columns = ", ".join(f"th.{name}" for name in THREAD_COLUMNS)
     return Statement(
         name="thread.lock",
-        text=f"SELECT {columns} FROM {t.thread} th WHERE {condition} ORDER BY th.id FOR UPDATE",
+        text=f"SELECT th.id, th.user_id FROM {t.thread} th WHERE {condition} "
+        f"ORDER BY th.id FOR UPDATE",
         kind=StatementKind.QUERY,
         binds=binds,
     )
@@ -176,6 +180,17 @@ def read_written(t: Tables, ids: Iterable[str]) -> Statement:
     condition, binds = listed("r.id", "id", ids)
     picked = f"SELECT r.seq FROM {t.record} r WHERE {condition}"
     return select_records(t, "record.written", picked, binds)
+
+
+def read_numbers(t: Tables, ids: Iterable[str]) -> Statement:
+    """Read id and seq of records that were just stored."""
+    condition, binds = listed("r.id", "id", ids)
+    return Statement(
+        name="record.numbers",
+        text=f"SELECT r.id, r.seq FROM {t.record} r WHERE {condition}",
+        kind=StatementKind.QUERY,
+        binds=binds,
+    )
 
 
 def taken_jobs(t: Tables, ids: Iterable[str]) -> Statement:
@@ -263,7 +278,8 @@ class NewJobs:
 class NewRecords:
     """Records to be stored with their index rows, sources, files, vectors and jobs.
 
-    Use: `ask` on the first trip of a transaction, `check` after it, `write` on a later one.
+    Use: `ask` on the first trip of a transaction, `check` after it, `ask_long` and its trip,
+    `write` on a later one, `stored` after that.
 
     Args:
         t: The store's tables.
@@ -299,6 +315,9 @@ class NewRecords:
         self._taken: Rows = []
         self._profiles: dict[str, Rows] = {}
         self._last: Rows = []
+        self._messages: dict[str, LastMessage] = {}
+        self._long: Rows = []
+        self._numbers: Rows = []
 
     def ask(self, trip: Trip) -> None:
         """Lock the threads, and read what the records are checked against and indexed with."""
@@ -335,6 +354,8 @@ class NewRecords:
             ConflictError: An id is taken, or a user or agent has a profile already.
             NotFoundError: A record names a thread that does not exist or is another user's.
         """
+        messages = map(LastMessage.from_row, self._last)
+        self._messages = {message.thread_id: message for message in messages}
         self._check_tail()
         ids = [record.id for record in self._records]
         doubled = [record_id for record_id, count in Counter(ids).items() if count > 1]
@@ -359,15 +380,9 @@ class NewRecords:
     def _check_tail(self) -> None:
         if self._tail is None:
             return
+        last = self._messages.get(self._tail.thread_id)
         seen = (self._tail.last_message_id, self._tail.last_revision)
-        for row in self._last:
-            message = from_row(row[:-1])
-            if message.thread_id == self._tail.thread_id:
-                moved = seen != (message.id, row[-1])
-                break
-        else:
-            moved = seen != (None, None)
-        if moved:
+        if seen != ((None, None) if last is None else (last.id, last.revision)):
             msg = f"thread {self._tail.thread_id!r} got another last message meanwhile"
             raise StaleReadError(msg)
 
@@ -377,53 +392,72 @@ class NewRecords:
                 msg = f"{kind} {rows[0][0]!r} has a profile already; change it with `update_{kind}`"
                 raise ConflictError(msg)
 
-    def write(self, trip: Trip, now: datetime) -> Rows:
-        """Let a trip store everything.
+    def ask_long(self, trip: Trip) -> None:
+        """Let a trip read the fields of last messages that were too long for the first one.
 
-        Returns:
-            The list that the stored records arrive in, as rows of `record_from_row`.
+        Mostly there are none, and no trip is made.
         """
+        long = [message.chunk_id for message in self._messages.values() if message.fields is None]
+        if long:
+            self._long = trip.add(long_fields(self._t, long))
+
+    def write(self, trip: Trip, now: datetime) -> None:
+        """Let a trip store everything."""
         t = self._t
-        stored: Rows = []
         if self._records:
-            new, old = self._indexed()
+            new, followed = self._indexed()
             trip.add(insert_rows(t, self._records))
             sources = {record.id: record.sources for record in self._records}
             for statement in (
                 *insert_sources(t, sources),
                 *put_images(t, self._images),
                 *index_new(t, new, self._vectors, self._memo),
-                *index_anew(t, old, self._memo),
+                *index_following(t, followed, self._memo),
             ):
                 trip.add(statement)
-            stored = trip.add(read_written(t, [record.id for record in self._records]))
+            self._numbers = trip.add(read_numbers(t, [record.id for record in self._records]))
         ids = {record.id for record in self._records}
         others = {name: vector for name, vector in self._vectors.items() if name not in ids}
         for statement in put_vectors(t, others):
             trip.add(statement)
         self._jobs.write(trip, now)
-        return stored
 
-    def _indexed(self) -> tuple[list[Indexed], list[Indexed]]:
-        """Return what is indexed of the new records, and of those they follow."""
-        last = {
-            message.thread_id: message for message in (from_row(row[:-1]) for row in self._last)
-        }
-        old: dict[str, Indexed] = {}
-        before = {message.id for message in last.values()}
+    def stored(self) -> tuple[ScopedRecord, ...]:
+        """Return the records as they are stored, once the trip that `write` filled was made."""
+        numbers: dict[str, int] = dict(self._numbers)
+        return tuple(
+            replace(
+                record,
+                seq=numbers[record.id],
+                metadata=orjson.loads(orjson.dumps(record.metadata)),
+                sources=() if record.record_type == "message" else tuple(record.sources),
+                replaced_by=None,
+            )
+            for record in self._records
+        )
+
+    def _indexed(self) -> tuple[list[Indexed], list[tuple[LastMessage, str]]]:
+        """Return what is indexed of the new records, and the messages they follow with theirs."""
+        long: dict[int, list[str]] = dict(self._long)
+        last: dict[str, Indexed] = {}
+        followed: list[tuple[LastMessage, str]] = []
         new = []
         for record in self._records:
             indexed = from_record(record)
             new.append(indexed)
-            if not indexed.is_message:
+            if record.thread_id is None or not indexed.is_message:
                 continue
-            previous = last.get(indexed.thread_id)
+            previous = last.get(record.thread_id)
+            before = self._messages.get(record.thread_id)
             if previous is not None:
                 indexed.previous, previous.following = previous.content, indexed.content
-                if previous.id in before:
-                    old[previous.id] = previous
-            last[indexed.thread_id] = indexed
-        return new, list(old.values())
+            elif before is not None:
+                indexed.previous = before.text
+                before.fields = before.fields or long.get(before.seq)
+                if before.fields is not None:
+                    followed.append((before, record.content))
+            last[record.thread_id] = indexed
+        return new, followed
 
 
 def tokens_of(records: Iterable[ScopedRecord]) -> TokenMemo:

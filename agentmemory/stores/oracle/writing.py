@@ -187,7 +187,9 @@ class OracleWriting(OracleUnits):
             await trip.run(transaction)
             await claim.check(transaction, tied)
             new.check()
-            stored = new.write(trip, now)
+            new.ask_long(trip)
+            await trip.run(transaction)
+            new.write(trip, now)
             if links:
                 await trip.run(transaction)
                 for link in links:
@@ -195,10 +197,10 @@ class OracleWriting(OracleUnits):
                         transaction, self._t, link, link_filter or everywhere, now
                     )
                     await pending.run(transaction)
-                # Links may have changed them.
-                stored = trip.add(read_written(self._t, ids)) if ids else stored
+            # Links may have changed them.
+            linked = trip.add(read_written(self._t, ids)) if links and ids else []
             await trip.finish(transaction)
-            return tuple(map(record_from_row, stored))
+            return tuple(map(record_from_row, linked)) if linked else new.stored()
 
         async def settled(transaction: Transaction) -> tuple[ScopedRecord, ...] | None:
             if not ids:

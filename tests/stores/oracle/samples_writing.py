@@ -96,6 +96,17 @@ SUMMARY = StoredSummary(
 )
 JOB = JobDraft(id="j1", kind="extract", thread_id="t1", payload={"messages": ["m1"]})
 NODE = Node(1, "r1", "invalid", "superseded by r2", "depends on r2, which was deleted")
+LAST = indexing.LastMessage(
+    seq=1,
+    id="m1",
+    thread_id="t1",
+    revision=1,
+    text="The lantern.",
+    scope="u0",
+    chunk_id=1,
+    position=0,
+    fields=["lantern", "", "", "", "", "", ""],
+)
 VECTOR = np.array([0.6, 0.8], dtype=np.float32)
 FINGERPRINT = {"model": "toy", "dimension": 2}
 
@@ -136,6 +147,7 @@ def _threads_and_records(t: Tables) -> tuple[Statement, ...]:
         writes.insert_rows(t, [RECORD]),
         *writes.insert_sources(t, {"r1": ["m1", "m2"]}),
         writes.read_written(t, ["r1"]),
+        writes.read_numbers(t, ["r1", "r2"]),
         writes.taken_jobs(t, ["j1"]),
         writes.insert_jobs(t, [JOB], NOW),
         *images.put_images(t, {"r1": image}),
@@ -164,8 +176,10 @@ def _index_rows(t: Tables) -> tuple[Statement, ...]:
         indexing.last_messages(t, ["t1"]),
         *indexing.index_new(t, [indexing.from_record(RECORD)], {"r1": VECTOR}, memo),
         *indexing.index_anew(t, [stored], memo),
+        *indexing.index_following(t, [(LAST, "And now?")], memo),
         indexing.copy_columns(t, [1]),
         *indexing.put_vectors(t, {"r1": VECTOR}),
+        indexing.held_vectors(t, [1, 2]),
         indexing.drop_vectors(t, [1, 2]),
     )
 

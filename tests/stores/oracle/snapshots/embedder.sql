@@ -2,11 +2,11 @@
 SELECT c.id FROM DEFAULT_CHUNK c WHERE c.embedding IS NOT NULL ORDER BY c.id FETCH FIRST 1 ROWS ONLY
 -- embedder.drop_vectors (dml)
 UPDATE DEFAULT_CHUNK SET embedding = NULL WHERE embedding IS NOT NULL
--- embedder.hold (block)
+-- embedder.hold (dml)
 LOCK TABLE DEFAULT_META IN ROW SHARE MODE
 -- embedder.read (query)
-SELECT value FROM DEFAULT_META WHERE name = 'embedder'
--- embedder.seize (block)
+SELECT JSON_QUERY(m.value, '$' RETURNING VARCHAR2(4000) NULL ON ERROR) FROM DEFAULT_META m WHERE m.name = 'embedder'
+-- embedder.seize (dml)
 LOCK TABLE DEFAULT_META IN EXCLUSIVE MODE
 -- embedder.tie (dml)
 -- :fingerprint json

@@ -13,6 +13,9 @@ SELECT r.seq, r.id, r.status, r.invalidation_reason, r.review_reason, r.layer FR
 -- record.lock_target (query)
 -- :f_id0, :f_now, :f_type0, :f_type1, :f_user
 SELECT r.seq, r.id, r.status, r.invalidation_reason, r.review_reason, r.layer, r.record_type, r.thread_id FROM DEFAULT_RECORD r WHERE r.user_id = :f_user AND (r.expires_at IS NULL OR r.expires_at > :f_now) AND (r.record_type IN (:f_type0, :f_type1)) AND r.tier NOT IN ('archived', 'deprecated') AND (r.id IN (:f_id0)) ORDER BY r.seq FOR UPDATE
+-- record.numbers (query)
+-- :id0, :id1
+SELECT r.id, r.seq FROM DEFAULT_RECORD r WHERE (r.id IN (:id0, :id1))
 -- record.review (many)
 -- :reason clob, :seq
 UPDATE DEFAULT_RECORD SET review_reason = :reason WHERE seq = :seq

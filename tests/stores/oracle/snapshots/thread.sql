@@ -3,7 +3,7 @@
 INSERT INTO DEFAULT_THREAD (id, user_id, agent_id, metadata, config, created_at, updated_at, revision, metadata_terms) VALUES (:id, :user_id, :agent_id, :metadata, :config, :created_at, :updated_at, :revision, :metadata_terms)
 -- thread.lock (query)
 -- :id0, :id1, :id2, :id3
-SELECT th.id, th.user_id, th.agent_id, th.metadata, th.config, th.created_at, th.updated_at, th.revision FROM DEFAULT_THREAD th WHERE (th.id IN (:id0, :id1, :id2, :id3)) ORDER BY th.id FOR UPDATE
+SELECT th.id, th.user_id FROM DEFAULT_THREAD th WHERE (th.id IN (:id0, :id1, :id2, :id3)) ORDER BY th.id FOR UPDATE
 -- thread.lock_of_record (query)
 -- :f_id0, :f_now, :f_type0, :f_type1, :f_user
 SELECT th.id FROM DEFAULT_THREAD th WHERE th.id IN (SELECT r.thread_id FROM DEFAULT_RECORD r WHERE r.user_id = :f_user AND (r.expires_at IS NULL OR r.expires_at > :f_now) AND (r.record_type IN (:f_type0, :f_type1)) AND r.tier NOT IN ('archived', 'deprecated') AND (r.id IN (:f_id0))) ORDER BY th.id FOR UPDATE

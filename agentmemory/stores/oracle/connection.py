@@ -29,6 +29,7 @@ from agentmemory.errors import (
 )
 from agentmemory.stores.oracle.driver import (
     AppContext,
+    AppContexts,
     ArraySizes,
     AsyncSession,
     BlockingSession,
@@ -130,7 +131,7 @@ class BaseSource:
         where: Names the database, without secrets.
         background: Where connections are given back.
         acquire_timeout_s: Seconds to wait for a connection.
-        app_context: See `AsyncSession`.
+        app_context: See `AppContexts`.
     """
 
     renews = True
@@ -147,7 +148,7 @@ class BaseSource:
         self.where = where
         self._background = background
         self._acquire_timeout_s = acquire_timeout_s
-        self._app_context = app_context
+        self._app_contexts = None if app_context is None else AppContexts(app_context)
         self._sizes = ArraySizes()
         self._in_use: anyio.CapacityLimiter | None = None
 

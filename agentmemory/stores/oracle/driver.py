@@ -12,9 +12,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
-import traceback
 import math
 import time
+import traceback
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
@@ -56,6 +56,32 @@ class ArraySizes:
         """Take note of how many rows a statement returned."""
         if rows >= self.of(statement):
             self._sizes[statement.name] = min(1 << rows.bit_length(), _MOST_ROWS)
+
+
+class AppContexts:
+    """Values of application contexts for each operation, and none of the one before.
+
+    The driver sends the clearing of a namespace and its next values in one trip, and then forgets
+    the clearing: a name that the next operation does not give would keep its value. So every name
+    that was ever given is given each time.
+
+    Args:
+        values: Called at the start of each operation: values by name by namespace.
+    """
+
+    def __init__(self, values: AppContext) -> None:
+        self._values = values
+        self._names: dict[str, dict[str, str]] = {}
+
+    def now(self) -> dict[str, dict[str, str]]:
+        """Return what a session is to have now; an empty value is none."""
+        given = self._values()
+        for namespace, values in given.items():
+            self._names.setdefault(namespace, {}).update(dict.fromkeys(values, ""))
+        return {
+            namespace: {**names, **given.get(namespace, {})}
+            for namespace, names in self._names.items()
+        }
 
 
 # A limit of one call is not among them: the driver has none for pipelines, and ends the process if
@@ -118,7 +144,7 @@ class _Connection:
         connection: Any,
         where: str,
         sizes: ArraySizes,
-        app_context: AppContext | None = None,
+        app_contexts: AppContexts | None = None,
     ) -> None:
         self.connection = connection
         self.ticket: object = None
@@ -126,7 +152,7 @@ class _Connection:
         self.commit_pending = False
         self._where = where
         self._sizes = sizes
-        self._app_context = app_context
+        self._app_contexts = app_contexts
         self._namespaces: tuple[str, ...] = ()
         self._before: dict[str, Any] = {}
         self._failure: tuple[AgentMemoryError, Diagnosis] | None = None
@@ -153,10 +179,10 @@ class _Connection:
             self._before = {name: getattr(self.connection, name) for name in _SETTINGS}
             for name, value in _SETTINGS.items():
                 setattr(self.connection, name, value)
-            context = {} if self._app_context is None else self._app_context()
-            for namespace, values in context.items():
+            contexts = {} if self._app_contexts is None else self._app_contexts.now()
+            for namespace, values in contexts.items():
                 self.connection.set_app_context(namespace, **values)
-            self._namespaces = tuple(context)
+            self._namespaces = tuple(contexts)
 
     def end(self) -> None:
         """Leave the connection as it was."""
@@ -197,7 +223,7 @@ class AsyncSession(_Connection):
         connection: An `oracledb.AsyncConnection`.
         where: Names the database in errors.
         sizes: Shared by the sessions of an engine.
-        app_context: Gives values of application contexts, which travel with the first statement.
+        app_contexts: Gives values of application contexts, which travel with the first statement.
     """
 
     _pipelines = False
@@ -309,7 +335,7 @@ class BlockingSession(_Connection):
         connection: An `oracledb.Connection`.
         where: Names the database in errors.
         sizes: Shared by the sessions of an engine.
-        app_context: Gives values of application contexts, which travel with the first statement.
+        app_contexts: Gives values of application contexts, which travel with the first statement.
         threads: Bounds how many threads work at once.
         until: Tells by when the operation has to end, on the clock of the loop.
         grace_s: Seconds the driver has to break off a call that took too long.
@@ -320,13 +346,13 @@ class BlockingSession(_Connection):
         connection: Any,
         where: str,
         sizes: ArraySizes,
-        app_context: AppContext | None = None,
+        app_contexts: AppContexts | None = None,
         *,
         threads: anyio.CapacityLimiter,
         until: float,
         grace_s: float,
     ) -> None:
-        super().__init__(connection, where, sizes, app_context)
+        super().__init__(connection, where, sizes, app_contexts)
         self._threads = threads
         self._until = until
         self._grace_s = grace_s

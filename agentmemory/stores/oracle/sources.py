@@ -91,7 +91,7 @@ class AsyncPool(BaseSource):
         await close_in_time(session.connection, _RELEASE_S)
 
     def _session(self, connection: Any, until: float) -> AnySession:  # noqa: ARG002 - of others
-        return AsyncSession(connection, self.where, self._sizes, self._app_context)
+        return AsyncSession(connection, self.where, self._sizes, self._app_contexts)
 
 
 class OwnAsyncPool(AsyncPool):
@@ -182,7 +182,7 @@ class AsyncSingle(BaseSource):
         session.cut()
 
     def _session(self, connection: Any, until: float) -> AnySession:  # noqa: ARG002 - of others
-        return AsyncSession(connection, self.where, self._sizes, self._app_context)
+        return AsyncSession(connection, self.where, self._sizes, self._app_contexts)
 
 
 class BlockingPool(BaseSource):
@@ -243,7 +243,7 @@ class BlockingPool(BaseSource):
             connection,
             self.where,
             self._sizes,
-            self._app_context,
+            self._app_contexts,
             threads=self._threads or anyio.CapacityLimiter(1),
             until=until,
             grace_s=self._grace_s,
@@ -320,7 +320,7 @@ class BlockingSingle(AsyncSingle):
             connection,
             self.where,
             self._sizes,
-            self._app_context,
+            self._app_contexts,
             threads=anyio.CapacityLimiter(1),
             until=until,
             grace_s=self._grace_s,

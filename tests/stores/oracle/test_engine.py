@@ -30,6 +30,7 @@ from tests.support.oracle_engines import (
     INSERT,
     KINDS,
     LOGIN,
+    POOLS,
     SELECT,
     URL,
     at_rest,
@@ -578,7 +579,37 @@ class TestApplicationContext:
                 await engine.read(reading)
             assert seen == [{"tenant": "maya"}, {"tenant": "bo"}]
             await at_rest(engine)
-            assert all(not one.app_context.get("CLIENTCONTEXT") for one in server.open_sessions)
+            if kind in POOLS:
+                assert not any(any(one.app_context.values()) for one in server.open_sessions)
+
+    @pytest.mark.parametrize("kind", KINDS)
+    async def test_no_value_outlives_its_operation_though_the_next_gives_other_names(
+        self, server, script, kind
+    ):
+        given: dict[str, dict[str, str]] = {}
+        seen: list[dict[str, dict[str, str]]] = []
+
+        def note(request):
+            (session,) = [one for one in server.sessions if one.number == _of(server)]
+            seen.append(
+                {
+                    name: {key: value for key, value in values.items() if value}
+                    for name, values in session.app_context.items()
+                }
+            )
+            return _one_row()
+
+        script.on(r"FROM t\b", respond=note)
+        async with engine_on(server, kind, size=1, app_context=lambda: given) as engine:
+            given = {"CLIENTCONTEXT": {"tenant": "maya", "role": "admin"}}
+            await engine.read(reading)
+            given = {"CLIENTCONTEXT": {"tenant": "bo"}}
+            await engine.read(reading)
+            given = {}
+            await engine.read(reading)
+        assert seen[0] == {"CLIENTCONTEXT": {"tenant": "maya", "role": "admin"}}
+        assert seen[1] == {"CLIENTCONTEXT": {"tenant": "bo"}}
+        assert not any(seen[2].values())
 
     async def test_a_failing_context_is_the_callers_error_and_costs_no_connection(self, server):
         failing = False

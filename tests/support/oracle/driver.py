@@ -44,6 +44,7 @@ class EmulatedConnection(thin_impl.ThinConnImpl):  # type: ignore[misc]
         self.is_async = is_async
         self.link = Link(super().terminate)
         self.used = False
+        self.app_context_changes: dict[str, dict[str, str]] = {}
 
     # What the driver reads of a connection.
 
@@ -76,10 +77,19 @@ class EmulatedConnection(thin_impl.ThinConnImpl):  # type: ignore[misc]
         return 128
 
     def set_app_context(self, namespace: str, **values: str) -> None:
-        self.link.session.app_context.setdefault(namespace, {}).update(values)
+        self.app_context_changes.setdefault(namespace, {}).update(values)
 
     def clear_app_context(self, namespace: str) -> None:
-        self.link.session.app_context[namespace] = {}
+        self.app_context_changes[namespace] = {}
+
+    def send_app_context(self) -> None:
+        """Tell the server, with the next trip: values of a namespace, or that there are none."""
+        for namespace, values in self.app_context_changes.items():
+            if values:
+                self.link.session.app_context.setdefault(namespace, {}).update(values)
+            else:
+                self.link.session.app_context.pop(namespace, None)
+        self.app_context_changes = {}
 
     # What the driver does with a connection.
 
@@ -94,6 +104,7 @@ class EmulatedConnection(thin_impl.ThinConnImpl):  # type: ignore[misc]
         """Make one round trip and return its result."""
         # The ping of a pool comes before the request begins.
         self.used = self.used or name != "ping"
+        self.send_app_context()
         request = Request(self.link, name, work, statements, timed=timed)
         yield request
         return request.result

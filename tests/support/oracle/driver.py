@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import decimal
+import functools
 import inspect
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
@@ -174,43 +175,35 @@ class EmulatedConnection(thin_impl.ThinConnImpl):  # type: ignore[misc]
         operations = [_Operation(conn, result._impl.operation) for result in results]
         for result, operation in zip(results, operations, strict=True):
             result._impl = operation.result
-        try:
-            yield from self._run_operations(operations, continue_on_error)
-        finally:
-            # The driver leaves its cursors to the collector, which deadlocks if it comes by while
-            # the cache of statements is locked (StatementCache, 26.1).
-            for operation in operations:
-                operation.release()
-
-    def _run_operations(
-        self, operations: Sequence[_Operation], continue_on_error: bool
-    ) -> Generator[Any, Any, None]:
-        for operation in operations:
             try:
                 yield from operation.prepare()
             except Exception as error:
                 if not continue_on_error:
                     raise
                 operation.result.failed(error)
-
-        def work() -> Generator[Any, Any, None]:
-            for operation in operations:
-                if operation.result.error is not None:
-                    continue
-                try:
-                    yield from operation.run(self)
-                except oracledb.Error as error:
-                    if not continue_on_error:
-                        raise
-                    operation.result.failed(error)
-
         texts = tuple(
             "COMMIT" if operation.sql is None else operation.sql.text for operation in operations
         )
+        # No closure, which a traceback would keep together with its cursors.
+        work = functools.partial(self._serve, operations, continue_on_error)
         yield from self.trip("pipeline", work, texts, timed=False)
         for operation in operations:
             if operation.result.error is None:
                 yield from operation.complete()
+
+    def _serve(
+        self, operations: Sequence[_Operation], continue_on_error: bool
+    ) -> Generator[Any, Any, None]:
+        """Let the database run the operations of a pipeline."""
+        for operation in operations:
+            if operation.result.error is not None:
+                continue
+            try:
+                yield from operation.run(self)
+            except oracledb.Error as error:
+                if not continue_on_error:
+                    raise
+                operation.result.failed(error)
 
 
 class Login:
@@ -462,8 +455,7 @@ class _Operation:
             return
         assert self.sql is not None
         answer = yield from session.execute("pipeline", self.sql)
-        if self._cursor._impl is not None:
-            self._cursor._impl.returned(self._cursor, answer)
+        self._cursor._impl.returned(self._cursor, answer)
         if connection.autocommit:
             yield from session.work.commit()
 
@@ -481,12 +473,6 @@ class _Operation:
                 self.result.rows = impl.take(len(impl.buffer))
                 if self._kind is kinds.FETCH_ALL:
                     self.result.rows += yield from impl.fetch_all_rows(cursor)
-
-    def release(self) -> None:
-        """Give the statement back."""
-        if self._cursor is not None:
-            self._cursor._impl.close(in_del=True)
-            self._cursor._impl = None
 
 
 class _Result:

@@ -80,24 +80,23 @@ class Request:
         """Make the round trip in an event loop."""
         link = self._link
         async with link.async_lock:
-            fault = self._begin()
-            loop = asyncio.get_running_loop()
-            # The database goes on whatever its client does: so it is a task of its own.
-            self._running = answer = loop.create_task(self._answer(fault))
-            link.session.server.keep(answer)
             try:
+                fault = self._begin()
+                # The database goes on whatever its client does: so it is a task of its own.
+                answer = asyncio.get_running_loop().create_task(self._answer(fault))
+                answer.add_done_callback(_seen)
+                link.session.server.keep(answer)
+                self._running = answer
                 self.result = await self._wait(answer, fault)
             finally:
-                link.request = None
-                answer.add_done_callback(_seen)
+                link.request = self._running = None
 
     def process(self) -> None:
         """Make the round trip and block."""
         link = self._link
         with link.lock:
-            fault = self._begin()
             try:
-                self.result = self._answer_now(fault)
+                self.result = self._answer_now(self._begin())
             except Exception as error:
                 link.received(error)
                 raise

@@ -219,6 +219,9 @@ class BaseSource:
     async def _take(self, ticket: object, limit: float) -> None:
         if self._in_use is None:
             raise UsageError("the store is not open; await `open()` first")
+        with contextlib.suppress(anyio.WouldBlock):
+            self._in_use.acquire_on_behalf_of_nowait(ticket)
+            return
         seconds = max(limit - time.monotonic(), 0)
         try:
             with anyio.fail_after(None if seconds == math.inf else seconds):
@@ -270,16 +273,28 @@ class BaseSource:
 
 
 async def close_in_time(connection: Any, seconds: float) -> None:
-    """Close an asyncio connection, or return it to its pool; cut it if that takes too long."""
+    """Close an asyncio connection, or return it to its pool; cut it if that takes too long.
+
+    Has to run in a task of its own.
+    """
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
     # Closing empties the object at once; the copy can still reach the wire.
     wire = copy.copy(connection)
-    closing = asyncio.get_running_loop().create_task(connection.close())
-    await asyncio.wait({closing}, timeout=seconds)
-    if not closing.done():
+    late: list[asyncio.TimerHandle] = []
+
+    def cut() -> None:
         wire.terminate()
-        await asyncio.wait({closing}, timeout=seconds)
-        closing.cancel()
-        await asyncio.wait({closing}, timeout=seconds)
-    if closing.done() and not closing.cancelled():
-        # Its pool has the connection back whatever was said on the way.
-        closing.exception()
+        if task is not None:
+            # What waits for a wire that is cut may not notice.
+            late.append(loop.call_later(seconds, task.cancel))
+
+    late.append(loop.call_later(seconds, cut))
+    try:
+        await connection.close()
+    except asyncio.CancelledError:
+        if len(late) == 1:
+            raise
+    finally:
+        for timer in late:
+            timer.cancel()

@@ -72,7 +72,7 @@ class Operation(Generic[T]):
         self._diagnosis: Diagnosis | None = None
         self._is_outcome_unknown = False
         self._refusal: AgentMemoryError | None = None
-        self._refused = asyncio.Event()
+        self._refused: asyncio.Future[None] | None = None
         self.task: asyncio.Task[T] | None = None
         """Where it runs; None before and while nothing does."""
 
@@ -90,18 +90,17 @@ class Operation(Generic[T]):
         """
         loop = asyncio.get_running_loop()
         task = self.task = loop.create_task(self.drive(time.monotonic() + seconds))
-        refused = loop.create_task(self._refused.wait())
+        self._refused = loop.create_future()
+        ends: set[asyncio.Future[Any]] = {task, self._refused}
         try:
             await asyncio.wait(
-                {task, refused},
+                ends,
                 timeout=None if seconds == math.inf else seconds,
                 return_when=asyncio.FIRST_COMPLETED,
             )
         except BaseException:
             await self._stop(task)
             raise
-        finally:
-            refused.cancel()
         expired = not task.done()
         if expired and await self._stop(task):
             raise asyncio.CancelledError
@@ -116,7 +115,8 @@ class Operation(Generic[T]):
     def refuse(self, error: AgentMemoryError) -> None:
         """Stop it from outside; its caller gets the error."""
         self._refusal = error
-        self._refused.set()
+        if self._refused is not None and not self._refused.done():
+            self._refused.set_result(None)
 
     async def drive(self, until: float) -> T:
         """Do it in the running task, which somebody else stops in time."""

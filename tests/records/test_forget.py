@@ -12,10 +12,12 @@ import pytest
 
 from agentmemory import AgentMemory, AsyncAgentMemory, ForgetReceipt
 from agentmemory.requests import ResidualScan
+from agentmemory.stores.sqlite import erasure
 from agentmemory.stores.sqlite.erasure import scan
 from agentmemory.stores.sqlite.store import SqliteStore
 from agentmemory.testing import HashEmbedder
 from agentmemory.testing.conformance.lists import small_png
+from agentmemory.text.analyzer import analyze
 
 PLANTED = "Zxqvorlabium"
 WORDS = (PLANTED, PLANTED.lower(), "Kwzintafel")
@@ -225,3 +227,20 @@ def test_forget_works_without_async(path: Path) -> None:
         assert memory.forget(user_id="u1", dry_run=True).records == 1
         assert memory.forget(user_id="u1").is_clean
     assert files_with(path, WORDS) == set()
+
+
+async def test_of_a_long_text_a_part_is_analysed_while_other_writers_wait(tmp_path, monkeypatch):
+    lengths: list[int] = []
+
+    def counted(text: str) -> Any:
+        lengths.append(len(text))
+        return analyze(text)
+
+    monkeypatch.setattr(erasure, "analyze", counted)
+    async with AsyncAgentMemory(tmp_path / "m.db", embedder=None) as memory:
+        await memory.add_memory(f"{PLANTED} " + "far away " * 20_000, user_id="u1")
+        receipt = await memory.forget(user_id="u1")
+    assert lengths
+    assert max(lengths) <= 2000
+    assert receipt.is_clean
+    assert files_with(tmp_path / "m.db", WORDS) == set()

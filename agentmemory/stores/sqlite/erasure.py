@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 _SAMPLED_RECORDS: Final = 32
 _PROBE_BYTES: Final = 40
+_EXCERPT_CHARS: Final = 2000
 _SHORTEST_PROBE: Final = 8
 _BLOCK_BYTES: Final = 4 * 1024 * 1024
 
@@ -59,11 +60,19 @@ def sample(connection: apsw.Connection, t: Tables) -> tuple[bytes, ...]:
     for (content,) in rows:
         text = content.encode()
         start = max(0, (len(text) - _PROBE_BYTES) // 2)
-        word = max(analyze(content), key=len, default="").encode()
+        word = max(analyze(_excerpt(content)), key=len, default="").encode()
         for probe in (text[start : start + _PROBE_BYTES], word):
             if len(probe) >= _SHORTEST_PROBE:
                 probes[probe] = None
     return tuple(probes)
+
+
+def _excerpt(content: str) -> str:
+    """Return the beginning of a text up to a whole word: other writers wait for its analysis."""
+    if len(content) <= _EXCERPT_CHARS:
+        return content
+    head = content[:_EXCERPT_CHARS]
+    return head.rpartition(" ")[0] or head
 
 
 def still_alive(connection: apsw.Connection, t: Tables, probes: Sequence[bytes]) -> set[bytes]:

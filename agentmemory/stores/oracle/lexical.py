@@ -61,7 +61,8 @@ PLAN_NOTES: Final[Mapping[str, str]] = {
     "10,000 users', so it leaves some hundred of a million chunks, whose columns then decide; "
     "for a scope without a user the words of the query choose",
     "lexical.pool_scan": "chunk_owner (user_id, record_type): some hundred chunks of one user, "
-    "whose words are looked through, for there is no text index; chunk_thread for a thread",
+    "whose words are looked through, for there is no text index; chunk_thread for a thread, "
+    "chunk_agent for an agent",
     "lexical.fields": "unique key of chunk (record_seq, position), a short range for each listed "
     "record",
     "lexical.long_fields": "primary key of chunk, one probe for each chunk with a long field",

@@ -36,6 +36,11 @@ def test_notes_name_an_index_that_exists_or_say_why_none():
         assert named or says_none, f"{name}: {note!r} names no index"
 
 
+def test_every_index_is_meant_for_some_statement():
+    notes = " ".join(PLAN_NOTES.values())
+    assert {name for name in INDEXES if not re.search(rf"\b{name}\b", notes)} == set()
+
+
 def test_notes_name_no_index_that_does_not_exist():
     columns = {line.split()[0] for body in ddl.columns(Tables("DEFAULT")).values() for line in body}
     for name, note in PLAN_NOTES.items():

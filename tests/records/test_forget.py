@@ -237,10 +237,12 @@ async def test_of_a_long_text_a_part_is_analysed_while_other_writers_wait(tmp_pa
         return analyze(text)
 
     monkeypatch.setattr(erasure, "analyze", counted)
-    async with AsyncAgentMemory(tmp_path / "m.db", embedder=None) as memory:
+    path = tmp_path / "database" / "m.db"
+    path.parent.mkdir()
+    async with AsyncAgentMemory(path, embedder=None) as memory:
         await memory.add_memory(f"{PLANTED} " + "far away " * 20_000, user_id="u1")
         receipt = await memory.forget(user_id="u1")
     assert lengths
     assert max(lengths) <= 2000
     assert receipt.is_clean
-    assert files_with(tmp_path / "m.db", WORDS) == set()
+    assert files_with(path, WORDS) == set()

@@ -8,7 +8,7 @@ import apsw
 import pytest
 
 from agentmemory import AsyncAgentMemory
-from agentmemory.stores.sqlite import deletes
+from agentmemory.stores.sqlite import indexing
 from agentmemory.testing import HashEmbedder
 
 
@@ -16,7 +16,7 @@ from agentmemory.testing import HashEmbedder
 async def test_both_ways_to_delete_from_the_text_index_leave_it_sound_and_without_the_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: int
 ) -> None:
-    monkeypatch.setattr(deletes, "_MANY_CHUNKS", many)
+    monkeypatch.setattr(indexing, "_MANY_CHUNKS", many)
     path = tmp_path / "memory.db"
     async with AsyncAgentMemory(path, embedder=HashEmbedder()) as memory:
         for user in ("u1", "u2"):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from agentmemory.outbox import renewals
 from agentmemory.requests import Deletion, RecordFilter
 from agentmemory.scope import ScopeFilter
-from agentmemory.stores.sqlite.indexing import renew_edges
+from agentmemory.stores.sqlite.indexing import edit_rows, renew_edges
 from agentmemory.stores.sqlite.links import mark_orphans, settle
 from agentmemory.stores.sqlite.query import fetch_all, fetch_value
 from agentmemory.stores.sqlite.rows import LIFECYCLE_SQL, dump_json
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from agentmemory.requests import FloatVector
     from agentmemory.stores.sqlite.schema import Tables
 
-_MANY_CHUNKS: Final = 500
 _GONE: Final = "(SELECT seq FROM temp.gone)"
 
 
@@ -250,7 +249,12 @@ def _remove(
         f"DELETE FROM {t.summary} AS s WHERE s.{of_threads} OR {_covers_gone(t)}", listed
     )
     connection.execute(f"DELETE FROM {t.job} WHERE {of_threads}", listed)
-    _unindex_gone(connection, t)
+    edit_rows(
+        connection,
+        t,
+        f"DELETE FROM {t.fts}",
+        f"SELECT c.id FROM temp.gone g CROSS JOIN {t.chunk} c ON c.record_seq = g.seq",
+    )
     note_changes(
         connection,
         t,
@@ -294,24 +298,6 @@ def _remove(
     return Deletion(
         counts=_nonzero(counts), stale=tuple(row[0] for row in stale if row[0] not in renewed)
     )
-
-
-def _unindex_gone(connection: apsw.Connection, t: Tables) -> None:
-    """Remove the index rows of what goes.
-
-    The secure delete of FTS5 edits every list a word stands in, which costs milliseconds a row in
-    a large index. Many rows are deleted the plain way, and the index is then merged into one new
-    segment, which holds nothing of them either.
-    """
-    chunks = f"SELECT c.id FROM temp.gone g CROSS JOIN {t.chunk} c ON c.record_seq = g.seq LIMIT ?"
-    many = fetch_value(connection, f"SELECT count(*) FROM ({chunks})", (_MANY_CHUNKS,))
-    if many < _MANY_CHUNKS:
-        connection.execute(f"DELETE FROM {t.fts} WHERE rowid IN ({chunks})", (-1,))
-        return
-    connection.execute(f"INSERT INTO {t.fts} ({t.fts}, rank) VALUES ('secure-delete', 0)")
-    connection.execute(f"DELETE FROM {t.fts} WHERE rowid IN ({chunks})", (-1,))
-    connection.execute(f"INSERT INTO {t.fts} ({t.fts}) VALUES ('optimize')")
-    connection.execute(f"INSERT INTO {t.fts} ({t.fts}, rank) VALUES ('secure-delete', 1)")
 
 
 def _neighbours(

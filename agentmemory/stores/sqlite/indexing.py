@@ -30,7 +30,7 @@ from agentmemory.stores.index_fields import (
     scope_tokens,
     tag_tokens,
 )
-from agentmemory.stores.sqlite.query import fetch_all, fetch_one
+from agentmemory.stores.sqlite.query import fetch_all, fetch_one, fetch_value
 from agentmemory.stores.sqlite.rows import dump_json, from_micros
 from agentmemory.stores.sqlite.schema import FTS_COLUMNS, Tables
 
@@ -42,6 +42,7 @@ Row = dict[str, str]
 
 Edge = Literal["previous", "following"]
 
+_MANY_CHUNKS: Final = 500
 _ROWS_PER_STATEMENT: Final = 50
 """Each statement is a moment in which other threads may take the interpreter, so few are better."""
 
@@ -223,9 +224,13 @@ def change_index(
     if change.chunks is None:
         if columns:
             assignments = ", ".join(f"{name} = ?" for name in columns)
-            connection.execute(
-                f"UPDATE {t.fts} SET {assignments} WHERE rowid IN ({of_record})",
-                (*columns.values(), seq),
+            edit_rows(
+                connection,
+                t,
+                f"UPDATE {t.fts} SET {assignments}",
+                of_record,
+                values=tuple(columns.values()),
+                binds=(seq,),
             )
             _tell_of_update(connection, t)
         return
@@ -337,15 +342,46 @@ def reindex(connection: apsw.Connection, t: Tables, seqs: Iterable[int]) -> None
 
 def unindex(connection: apsw.Connection, t: Tables, seqs: Iterable[int]) -> None:
     """Remove the index rows of records."""
-    listed = dump_json(list(seqs))
-    connection.execute(
-        f"DELETE FROM {t.fts} WHERE rowid IN (SELECT id FROM {t.chunk} "
-        f"WHERE record_seq IN (SELECT value FROM json_each(?)))",
-        (listed,),
+    binds = (dump_json(list(seqs)),)
+    of_records = "record_seq IN (SELECT value FROM json_each(?))"
+    chosen = f"SELECT id FROM {t.chunk} WHERE {of_records}"
+    edit_rows(connection, t, f"DELETE FROM {t.fts}", chosen, binds=binds)
+    connection.execute(f"DELETE FROM {t.chunk} WHERE {of_records}", binds)
+
+
+def edit_rows(
+    connection: apsw.Connection,
+    t: Tables,
+    edit: str,
+    chosen: str,
+    *,
+    values: Sequence[Any] = (),
+    binds: Sequence[Any] = (),
+) -> None:
+    """Delete or update rows of the index.
+
+    The secure delete of FTS5 edits every list a word stands in, which costs milliseconds a row in
+    a large index. Many rows are edited the plain way, and the index is then merged into one new
+    segment, which holds nothing of what they were either.
+
+    Args:
+        connection: In a write transaction.
+        t: The store's tables.
+        edit: The statement, without its condition.
+        chosen: A query for the numbers of the rows.
+        values: The values of the parameters of `edit`.
+        binds: The values of the parameters of `chosen`.
+    """
+    many = fetch_value(
+        connection, f"SELECT count(*) FROM ({chosen} LIMIT ?)", (*binds, _MANY_CHUNKS)
     )
-    connection.execute(
-        f"DELETE FROM {t.chunk} WHERE record_seq IN (SELECT value FROM json_each(?))", (listed,)
-    )
+    plain = many >= _MANY_CHUNKS
+    if plain:
+        connection.execute(f"INSERT INTO {t.fts} ({t.fts}, rank) VALUES ('secure-delete', 0)")
+    connection.execute(f"{edit} WHERE rowid IN ({chosen})", (*values, *binds))
+    if plain:
+        connection.execute(f"INSERT INTO {t.fts} ({t.fts}) VALUES ('optimize')")
+        connection.execute(f"INSERT INTO {t.fts} ({t.fts}, rank) VALUES ('secure-delete', 1)")
 
 
 def neighbour(

@@ -66,7 +66,10 @@ def text(chance: random.Random) -> str:
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("embedder", [None, HashEmbedder()], ids=["words", "vectors"])
-async def test_index_rows_stay_what_they_would_be_made_anew(tmp_path, seed, embedder):
+async def test_index_rows_stay_what_they_would_be_made_anew(tmp_path, monkeypatch, seed, embedder):
+    if seed == 0:
+        # All edits are those of many rows.
+        monkeypatch.setattr(indexing, "_MANY_CHUNKS", 1)
     chance = random.Random(seed)
     path = tmp_path / "m.db"
     async with AsyncAgentMemory(path, embedder=embedder) as memory:
@@ -216,6 +219,41 @@ async def test_a_neighbour_keeps_its_rows_but_for_the_field_that_changed(tmp_pat
             }
         assert len(after) > 10
         assert after <= set(before)
+    await check_index(path)
+
+
+@pytest.mark.parametrize("many", [1, 500], ids=["merged", "row by row"])
+async def test_what_a_change_takes_out_is_nowhere_in_the_index(tmp_path, monkeypatch, many):
+    monkeypatch.setattr(indexing, "_MANY_CHUNKS", many)
+    path = tmp_path / "m.db"
+    async with AsyncAgentMemory(path, embedder=None) as memory:
+        thread = await memory.create_thread(user_id="u")
+        await thread.add_messages(
+            [
+                {
+                    "role": "user",
+                    "content": f"zyxwort{name} {'far away. ' * 200}",
+                    "id": name,
+                    "metadata": {"k": f"zyxmark{name}"},
+                }
+                for name in ("a", "b")
+            ]
+        )
+        await thread.update_message("a", content="short")
+        await thread.update_message("b", metadata={"k": "other"})
+
+    def terms() -> set[str]:
+        connection = apsw.Connection(str(path))
+        found = {
+            str(row[0])
+            for row in connection.execute(f"SELECT term FROM {T.vocabulary} WHERE term GLOB 'zyx*'")
+        }
+        secure = f"SELECT v FROM {T.fts}_config WHERE k = 'secure-delete'"
+        assert connection.execute(secure).fetchall() == [(1,)]
+        connection.close()
+        return found
+
+    assert await asyncio.to_thread(terms) == {"zyxwortb", "zyxmarka"}
     await check_index(path)
 
 

@@ -151,6 +151,7 @@ def columns(t: Tables) -> dict[str, tuple[str, ...]]:
             "payload JSON NOT NULL",
             f"state {_WORD} NOT NULL",
             "attempts NUMBER(10) NOT NULL",
+            "deaths NUMBER(10) NOT NULL",
             f"run_after {_TIME} NOT NULL",
             f"lease_owner {_ID}",
             f"lease_until {_TIME}",

@@ -69,7 +69,7 @@ PLAN_NOTES: Final[Mapping[str, str]] = {
 
 _COLUMNS: Final = (
     "j.id, j.kind, j.thread_id, j.payload, j.state, j.attempts, j.run_after, j.lease_owner, "
-    "j.lease_until, j.last_error, j.created_at"
+    "j.lease_until, j.last_error, j.created_at, j.deaths"
 )
 
 
@@ -87,6 +87,7 @@ def job_from_row(row: Sequence[Any]) -> Job:
         lease_until=row[8],
         last_error=row[9],
         created_at=row[10],
+        deaths=row[11],
     )
 
 
@@ -154,7 +155,8 @@ def lease(
         Statement(
             name="job.lease",
             text=f"UPDATE {t.job} SET state = 'leased', lease_owner = :owner, "
-            f"lease_until = :lease_until, attempts = attempts + 1, updated_at = :now "
+            f"lease_until = :lease_until, attempts = attempts + 1, "
+            f"deaths = deaths + CASE state WHEN 'leased' THEN 1 ELSE 0 END, updated_at = :now "
             f"WHERE {condition} AND (state = 'ready' "
             f"OR (state = 'leased' AND lease_until <= :now))",
             kind=StatementKind.DML,
@@ -430,8 +432,8 @@ def revive(t: Tables, seqs: Iterable[int], *, now: datetime) -> Statement:
     condition, binds = listed("seq", "seq", seqs)
     return Statement(
         name="job.revive",
-        text=f"UPDATE {t.job} SET state = 'ready', attempts = 0, run_after = :now, "
-        f"updated_at = :now WHERE {condition} AND state = 'dead'",
+        text=f"UPDATE {t.job} SET state = 'ready', attempts = 0, deaths = 0, "
+        f"run_after = :now, updated_at = :now WHERE {condition} AND state = 'dead'",
         kind=StatementKind.DML,
         binds={**binds, "now": now},
     )

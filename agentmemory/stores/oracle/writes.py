@@ -210,9 +210,9 @@ def insert_jobs(
     """Enqueue jobs in this order."""
     return Statement(
         name="job.insert",
-        text=f"INSERT INTO {t.job} (id, kind, thread_id, payload, state, attempts, run_after, "
-        f"created_at, updated_at) VALUES (:id, :kind, :thread_id, :payload, :state, 0, :now, "
-        f":now, :now)",
+        text=f"INSERT INTO {t.job} (id, kind, thread_id, payload, state, attempts, deaths, "
+        f"run_after, created_at, updated_at) VALUES (:id, :kind, :thread_id, :payload, :state, "
+        f"0, 0, :now, :now, :now)",
         kind=StatementKind.MANY,
         rows=tuple(
             {

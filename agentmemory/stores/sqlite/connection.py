@@ -155,6 +155,9 @@ class ConnectionPlan:
             )
         if self.admit is not None and self.role != "reader":
             self.admit(connection)
+        # Plans depend on no bound value. Else SQLite compiles a statement anew, for a tenth of a
+        # millisecond, each time a value changes that a partial index or a statistic is about.
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         connection.pragma("secure_delete", "ON")
         if self.role == "writer":
             mode = connection.pragma("journal_mode", "WAL")

@@ -243,7 +243,7 @@ def _layer_scope(
     if not user.exact:
         return None, 1.0
     token = layer_token(user.value, layer)
-    return token, (counts.of_token(token) / counts.chunks if counts.chunks else 0.0)
+    return token, (counts.of_tokens([token]) / counts.chunks if counts.chunks else 0.0)
 
 
 def _choosing(weighed: LexicalQuery, share: float, pool: int) -> int:

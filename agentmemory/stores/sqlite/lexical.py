@@ -78,9 +78,10 @@ class LexicalQuery:
 
 def weigh(counts: Counts, terms: Sequence[QueryTerm]) -> LexicalQuery:
     """Look up how often the terms of a query occur."""
+    held = counts.of_terms(terms)
     weighed = []
     for term in terms:
-        frequency = counts.of_term(term)
+        frequency = held[term]
         if frequency:
             idf = math.log1p((counts.chunks - frequency + 0.5) / (frequency + 0.5))
             weighed.append(WeighedTerm(term, frequency, idf))
@@ -217,7 +218,7 @@ def _scope_of(counts: Counts, record_filter: RecordFilter) -> tuple[list[str], f
     expressions = []
     share = 1.0
     for tokens in groups:
-        held = sum(counts.of_token(token) for token in tokens)
+        held = counts.of_tokens(tokens)
         part = held / counts.chunks if counts.chunks else 0.0
         share = min(share, part)
         if part < _NARROWING_SHARE:

@@ -6,10 +6,12 @@ long as the index stays as it is.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from agentmemory.requests import QueryTerm
 from agentmemory.stores.sqlite.query import fetch_one, fetch_value
+from agentmemory.stores.sqlite.rows import dump_json
 from agentmemory.stores.sqlite.schema import FTS_COLUMNS, Tables
 from agentmemory.text.fts5 import fts5_match
 
@@ -79,25 +81,34 @@ class Counts:
         self.chunks = numbers[0]
         self.average = sum(numbers[2:]) / self.chunks if self.chunks else 0.0
 
-    def of_term(self, term: QueryTerm) -> int:
-        """Return how many chunks hold a term."""
-        count = self._kept.get(term)
-        if count is None:
-            count = self._kept[term] = self._counted(term)
-        return count
+    def of_terms(self, terms: Iterable[QueryTerm]) -> dict[QueryTerm, int]:
+        """Return how many chunks hold each of several terms."""
+        listed = list(dict.fromkeys(terms))
+        self._kept.update(self._counted([term for term in listed if term not in self._kept]))
+        return {term: self._kept[term] for term in listed}
 
-    def of_token(self, token: str) -> int:
-        """Return how many chunks hold a token, be it of a text or of the scope."""
-        return self.of_term(QueryTerm(token))
+    def of_tokens(self, tokens: Iterable[str]) -> int:
+        """Return how many chunks hold several tokens, of which no chunk holds two."""
+        return sum(self.of_terms(map(QueryTerm, tokens)).values())
 
-    def _counted(self, term: QueryTerm) -> int:
-        if term.prefix:
-            # Chunks with several of the words would be counted once for each by the vocabulary.
-            sql = f"SELECT count(*) FROM {self._t.fts} WHERE {self._t.fts} MATCH ?"
-            expression = fts5_match((term,), columns=SCORED_COLUMNS)
-            return int(fetch_value(self._connection, sql, (expression,)))
-        sql = f"SELECT doc FROM {self._t.vocabulary} WHERE term = ?"
-        return fetch_value(self._connection, sql, (term.text,)) or 0
+    def _counted(self, terms: Sequence[QueryTerm]) -> dict[QueryTerm, int]:
+        counted = dict.fromkeys(terms, 0)
+        whole = {term.text: term for term in terms if not term.prefix}
+        if whole:
+            # All in one statement: each opens the vocabulary anew, which is half of the price.
+            rows = self._connection.execute(
+                f"SELECT v.term, v.doc FROM json_each(?) j "
+                f"CROSS JOIN {self._t.vocabulary} v ON v.term = j.value",
+                (dump_json(list(whole)),),
+            )
+            counted.update((whole[token], chunks) for token, chunks in rows)
+        for term in terms:
+            if term.prefix:
+                # Chunks with several of the words would be counted once for each there.
+                sql = f"SELECT count(*) FROM {self._t.fts} WHERE {self._t.fts} MATCH ?"
+                expression = fts5_match((term,), columns=SCORED_COLUMNS)
+                counted[term] = int(fetch_value(self._connection, sql, (expression,)))
+        return counted
 
 
 def _varints(blob: bytes) -> list[int]:

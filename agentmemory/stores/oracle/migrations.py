@@ -18,7 +18,13 @@ from typing import Final
 import anyio
 
 from agentmemory.config import SchemaPolicy, SearchIndexSyncMode
-from agentmemory.errors import ConflictError, SchemaMismatchError, StoreBusyError, StoreError
+from agentmemory.errors import (
+    AgentMemoryError,
+    ConflictError,
+    SchemaMismatchError,
+    StoreBusyError,
+    StoreError,
+)
 from agentmemory.stores.oracle.ddl import (
     create_indexes,
     create_registry,
@@ -73,16 +79,19 @@ MIGRATIONS: Final[dict[int, Callable[[Tables], tuple[Step, ...]]]] = {1: _create
 
 async def read_row(engine: OracleEngine, t: Tables) -> RegistryRow | None:
     """Return what the registry says of a store; None without the store or the registry."""
+    try:
+        return await _read_row(engine, t)
+    except SchemaMismatchError:
+        # There is no registry, or it is out of the user's sight.
+        return None
 
+
+async def _read_row(engine: OracleEngine, t: Tables) -> RegistryRow | None:
     async def work(transaction: Transaction) -> RegistryRow | None:
         (rows,) = await transaction.run(read_registry(t))
         return RegistryRow.from_row(rows[0]) if rows else None
 
-    try:
-        return await engine.read(work)
-    except SchemaMismatchError:
-        # There is no registry, or it is out of the user's sight.
-        return None
+    return await engine.read(work)
 
 
 def examine(row: RegistryRow | None, t: Tables, policy: SchemaPolicy, *, schema: str) -> bool:
@@ -173,7 +182,7 @@ class Migrator:
             SchemaMismatchError: As `examine` says.
             StoreBusyError: Another process has been changing the schema for too long.
         """
-        await run_each(self._engine, (create_registry(self._t),))
+        await self._make_registry()
         await self.take()
         try:
             if not examine(self._row, self._t, policy, schema=self._schema):
@@ -186,6 +195,16 @@ class Migrator:
                 await self._note(replace(self._row, indexes=indexes))
         finally:
             await self.give_back()
+
+    async def _make_registry(self) -> None:
+        try:
+            await run_each(self._engine, (create_registry(self._t),))
+        except AgentMemoryError as error:
+            # Of two who create it at once, one is told that its name is taken.
+            try:
+                await _read_row(self._engine, self._t)
+            except SchemaMismatchError:
+                raise error from error.__cause__
 
     async def take(self) -> None:
         """Take the lease of the store, which gets a row if it has none.

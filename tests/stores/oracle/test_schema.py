@@ -252,11 +252,36 @@ async def test_two_processes_create_one_store(oracle):
         async with oracle_store(oracle, pool={"max": 1}) as store:
             await store.add_records([record(f"m{number}")])
 
+    # The emulation makes a user's schema at the first login.
+    first = new_pool(max=1)
+    async with first.acquire() as connection:
+        await connection.ping()
+    await first.close()
+
     async with anyio.create_task_group() as group:
         for number in range(3):
             group.start_soon(one, number)
     async with oracle_store(oracle, schema_policy=REQUIRE) as store:
         assert sorted(await found_by(store, "kite")) == ["m0", "m1", "m2"]
+
+
+@pytest.mark.parametrize("code", [955, 1])
+async def test_who_creates_the_registry_second_goes_on(oracle, code):
+    async with oracle_store(oracle, memory_store_id="first"):
+        pass
+    statement = ddl.create_registry(T).text.partition(" (")[0]
+    fault = oracle.faults.add(FaultKind.ERROR, statement=statement, code=code)
+    async with oracle_store(oracle) as store:
+        await store.add_records([record("m1")])
+    assert fault.seen == 1
+
+
+async def test_without_the_right_to_create_tables_it_says_so(oracle):
+    statement = ddl.create_registry(T).text.partition(" (")[0]
+    oracle.faults.add(FaultKind.ERROR, statement=statement, code=1031)
+    with pytest.raises(StoreError, match="ORA-01031"):
+        async with oracle_store(oracle):
+            pass
 
 
 async def test_a_lease_that_is_held_is_waited_for_and_then_refused(oracle, monkeypatch):

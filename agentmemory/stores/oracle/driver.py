@@ -34,6 +34,7 @@ AppContext = Callable[[], Mapping[str, Mapping[str, str]]]
 
 _PIPELINES_FROM: Final = (23, 4)
 _BLOCKS: Final = ("BEGIN", "DECLARE", "CALL")
+_BREAK_EVERY_S: Final = 0.1
 _FEWEST_ROWS: Final = 256
 _MOST_ROWS: Final = 4096
 
@@ -457,11 +458,13 @@ class BlockingSession(_Connection):
             return await asyncio.shield(working)
         except asyncio.CancelledError:
             self._stopped = True
-            if not working.done():
+            while not working.done():
+                # A break that comes before its call was sent is lost; one too many does nothing.
                 breaking = loop.create_task(
                     to_thread.run_sync(self._break, limiter=anyio.CapacityLimiter(1))
                 )
-                await asyncio.wait({working, breaking})
+                await asyncio.wait({breaking})
+                await asyncio.wait({working}, timeout=_BREAK_EVERY_S)
             if working.done() and not working.cancelled():
                 working.exception()
             raise

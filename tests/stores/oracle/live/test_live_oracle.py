@@ -51,10 +51,17 @@ async def store(pool):
     await opened.close()
 
 
+def is_planned(statement, store):
+    """Tell whether a database without a model and with few privileges can plan a statement."""
+    needs_index = "CONTAINS(" in statement.text
+    return not statement.name.startswith(("model.", "probe.")) and (
+        store._engine.capabilities.text_index or not needs_index
+    )
+
+
 async def test_the_database_can_plan_every_statement(store):
-    failed = [
-        item.report() async for item in explain(store._engine, all_statements(T)) if item.error
-    ]
+    statements = [item for item in all_statements(T) if is_planned(item, store)]
+    failed = [item.report() async for item in explain(store._engine, statements) if item.error]
     assert failed == []
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from agentmemory.errors import NotFoundError
@@ -29,6 +30,7 @@ from agentmemory.stores.oracle.indexing import (
     put_vectors,
     read_sources,
 )
+from agentmemory.stores.oracle.lists import in_parts
 from agentmemory.stores.oracle.schema import Tables
 from agentmemory.stores.oracle.settling import (
     changes,
@@ -108,10 +110,10 @@ class Removal:
         counts["reindexed"] = len(touched)
         for statement in (*statements, *gone.delete_all(t)):
             trip.add(statement)
-        nodes = trip.add(lock_nodes(t, freed_seqs)) if freed else []
-        latest = trip.add(heads(t, freed_seqs)) if freed else []
-        sources = trip.add(read_sources(t, touched)) if touched else []
-        held = trip.add(held_vectors(t, sorted(stale_seqs))) if stale_seqs else []
+        nodes = trip.add(*in_parts(partial(lock_nodes, t), freed_seqs))
+        latest = trip.add(*in_parts(partial(heads, t), freed_seqs))
+        sources = trip.add(*in_parts(partial(read_sources, t), touched))
+        held = trip.add(*in_parts(partial(held_vectors, t), sorted(stale_seqs)))
         await trip.run(transaction)
 
         if nodes:
@@ -124,9 +126,8 @@ class Removal:
             for statement in changes(t, graph, self._now):
                 trip.add(statement)
         survivors = [from_row(row) for row in sources]
-        if stale_seqs:
-            trip.add(drop_vectors(t, sorted(stale_seqs)))
         for statement in (
+            *in_parts(partial(drop_vectors, t), sorted(stale_seqs)),
             *index_anew(t, survivors, TokenMemo()),
             *put_vectors(t, self._vectors),
             *gone.clear(t),
@@ -153,7 +154,7 @@ class Removal:
             return 0, []
         t = self._t
         trip = Trip()
-        nodes = trip.add(lock_nodes(t, (*orphans, *partly)))
+        nodes = trip.add(*in_parts(partial(lock_nodes, t), sorted({*orphans, *partly})))
         await trip.run(transaction)
         graph = LinkGraph()
         for row in nodes:
@@ -161,7 +162,7 @@ class Removal:
         marked = 0
         if orphans:
             await load_dependants(transaction, t, graph, orphans)
-            going = trip.add(gone.among(t, graph.nodes))
+            going = trip.add(*in_parts(partial(gone.among, t), graph.nodes))
             await trip.run(transaction)
             there = {seq: cause for seq, cause in orphans.items() if seq in graph.nodes}
             marked = graph.orphan(there, {row[0] for row in going})

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from agentmemory.records import ScopedRecord
@@ -23,7 +24,7 @@ from agentmemory.stores.index_fields import (
     scope_tokens,
 )
 from agentmemory.stores.oracle.lexical import field_text
-from agentmemory.stores.oracle.lists import listed
+from agentmemory.stores.oracle.lists import in_parts, listed
 from agentmemory.stores.oracle.rows import BIND_TYPES, SHORT_TEXT, field_texts, token_count
 from agentmemory.stores.oracle.schema import FILTER_COLUMNS, Tables
 from agentmemory.stores.oracle.statement import BindType, Statement, StatementKind
@@ -280,7 +281,7 @@ def index_anew(t: Tables, sources: Iterable[Indexed], memo: TokenMemo) -> list[S
     if not chunks:
         return []
     statements = [
-        cut_chunks(t, [source.seq for source in listed_sources]),
+        *in_parts(partial(cut_chunks, t), [source.seq for source in listed_sources]),
         rewrite_chunks(
             t,
             [

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from agentmemory.stores.lifecycle import LinkGraph, Node
 from agentmemory.stores.oracle.indexing import copy_columns
-from agentmemory.stores.oracle.lists import listed
+from agentmemory.stores.oracle.lists import in_parts, listed
 from agentmemory.stores.oracle.rows import LIFECYCLE_SQL
 from agentmemory.stores.oracle.schema import Tables
 from agentmemory.stores.oracle.statement import BindType, Statement, StatementKind, Transaction
@@ -148,8 +149,8 @@ async def load_dependants(
     known = dict.fromkeys(seqs)
     while known:
         trip = Trip()
-        nodes = trip.add(lock_dependants(t, known))
-        edges = trip.add(dependency_edges(t, known))
+        nodes = trip.add(*in_parts(partial(lock_dependants, t), known))
+        edges = trip.add(*in_parts(partial(dependency_edges, t), known))
         await trip.run(transaction)
         for row in nodes:
             graph.add(Node(*row))
@@ -171,7 +172,7 @@ async def load_dependencies(transaction: Transaction, t: Tables, graph: LinkGrap
     seen = set(waiting)
     while waiting:
         trip = Trip()
-        rows = trip.add(dependencies(t, waiting))
+        rows = trip.add(*in_parts(partial(dependencies, t), waiting))
         await trip.run(transaction)
         waiting = []
         for source, *node in rows:
@@ -188,7 +189,7 @@ def changes(t: Tables, graph: LinkGraph, now: datetime) -> list[Statement]:
     settled = graph.settled()
     if settled:
         statements.append(settle_records(t, settled, now))
-        statements.append(copy_columns(t, [node.seq for node in settled]))
+        statements += in_parts(partial(copy_columns, t), [node.seq for node in settled])
     reviewed = graph.reviewed()
     if reviewed:
         marks = {node.seq: node.review_reason for node in reviewed}

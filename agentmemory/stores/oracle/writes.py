@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import orjson
@@ -32,7 +33,7 @@ from agentmemory.stores.oracle.indexing import (
     put_vectors,
 )
 from agentmemory.stores.oracle.lexical import long_fields
-from agentmemory.stores.oracle.lists import listed
+from agentmemory.stores.oracle.lists import in_parts, listed
 from agentmemory.stores.oracle.records import select_records
 from agentmemory.stores.oracle.rows import (
     BIND_TYPES,
@@ -334,7 +335,8 @@ class NewRecords:
         if talks:
             self._last = trip.add(last_messages(t, sorted(filter(None, talks))))
         if self._records:
-            self._taken = trip.add(taken_ids(t, [record.id for record in self._records]))
+            ids = [record.id for record in self._records]
+            self._taken = trip.add(*in_parts(partial(taken_ids, t), ids))
         for kind in ("user", "agent"):
             owners = [
                 owner
@@ -415,7 +417,8 @@ class NewRecords:
                 *index_following(t, followed, self._memo),
             ):
                 trip.add(statement)
-            self._numbers = trip.add(read_numbers(t, [record.id for record in self._records]))
+            names = [record.id for record in self._records]
+            self._numbers = trip.add(*in_parts(partial(read_numbers, t), names))
         ids = {record.id for record in self._records}
         others = {name: vector for name, vector in self._vectors.items() if name not in ids}
         for statement in put_vectors(t, others):

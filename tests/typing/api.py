@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, assert_type
 
+import oracledb
+
 from agentmemory import (
     NOT_SET_MARKER,
     AgentMemory,
@@ -23,6 +25,7 @@ from agentmemory import (
     Page,
     Record,
     ScopedRecord,
+    SearchIndexSyncMode,
     SearchResult,
     SearchScope,
     Store,
@@ -120,3 +123,16 @@ async def mixed_up(path: Path) -> None:
     async with AgentMemory(path):  # type: ignore[attr-defined]  # pyright: ignore[reportGeneralTypeIssues, reportAttributeAccessIssue]
         pass
     await AgentMemory(path).stats()  # type: ignore[misc]  # pyright: ignore[reportGeneralTypeIssues]
+
+
+def connections_of_oracle(
+    pool: oracledb.AsyncConnectionPool,
+    connection: oracledb.AsyncConnection,
+    blocking_pool: oracledb.ConnectionPool,
+    blocking_connection: oracledb.Connection,
+) -> None:
+    for given in (pool, connection, blocking_pool, blocking_connection):
+        AsyncAgentMemory(given, schema_owner="KEEPER", search_index_sync="manual")
+    AgentMemory(blocking_pool, search_index_sync=SearchIndexSyncMode.AUTO)
+    AgentMemory("oracle://maya:secret@db.example.com/memory", schema_owner=None)
+    AgentMemory(7)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]

@@ -3,7 +3,8 @@
 The notes stand beside the builders, in `PLAN_NOTES` of each module; here they are brought
 together. They are written for a store of 1 million chunks and 10,000 users, so that a scope
 holds some hundred records and the whole store is never looked at by an operation of one user.
-What a database really does is printed by `python -m agentmemory.stores.oracle.explain`.
+What a database really does is printed by `python -m agentmemory.stores.oracle.explain`. May import
+every module of this package.
 """
 
 from __future__ import annotations

@@ -89,6 +89,7 @@ def columns(t: Tables) -> dict[str, tuple[str, ...]]:
             "mime_type VARCHAR2(128 BYTE) NOT NULL",
             "width NUMBER(10) NOT NULL",
             "height NUMBER(10) NOT NULL",
+            "size_bytes NUMBER(19) NOT NULL",
             "data BLOB NOT NULL",
         ),
         "source": (

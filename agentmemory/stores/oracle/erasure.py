@@ -69,10 +69,15 @@ def note_erasure(t: Tables, scope: ScopeFilter, now: datetime, deletion: Deletio
 
 
 def optimize_text_index(t: Tables) -> Statement:
-    """Drop from the text index what belongs to no document any more; commits by itself."""
+    """Drop from the text index what belongs to no document any more; commits by itself.
+
+    An index is to be synchronised before: deletes may wait for that too.
+    """
+    index = t.index("chunk_text")
     return Statement(
         name="erase.optimize_text_index",
-        text=f"BEGIN CTX_DDL.OPTIMIZE_INDEX('{t.index('chunk_text')}', 'FULL'); END;",
+        text=f"BEGIN CTX_DDL.SYNC_INDEX('{index}'); "
+        f"CTX_DDL.OPTIMIZE_INDEX('{index}', 'FULL'); END;",
         kind=StatementKind.BLOCK,
     )
 

@@ -36,9 +36,9 @@ def put_images(t: Tables, images: Mapping[str, ImageContent]) -> list[Statement]
         ),
         Statement(
             name="image.insert",
-            text=f"INSERT INTO {t.image} (record_seq, mime_type, width, height, data) VALUES ("
-            f"(SELECT r.seq FROM {t.record} r WHERE r.id = :record_id), "
-            f":mime_type, :width, :height, :data)",
+            text=f"INSERT INTO {t.image} (record_seq, mime_type, width, height, size_bytes, data) "
+            f"VALUES ((SELECT r.seq FROM {t.record} r WHERE r.id = :record_id), "
+            f":mime_type, :width, :height, :size_bytes, :data)",
             kind=StatementKind.MANY,
             rows=tuple(
                 {
@@ -46,6 +46,7 @@ def put_images(t: Tables, images: Mapping[str, ImageContent]) -> list[Statement]
                     "mime_type": image.mime_type,
                     "width": image.width,
                     "height": image.height,
+                    "size_bytes": len(image.data or b""),
                     "data": image.data,
                 }
                 for record_id, image in images.items()
@@ -61,7 +62,7 @@ def read_images(t: Tables, ids: Iterable[str], *, include_bytes: bool) -> Statem
     data = ", i.data" if include_bytes else ""
     return Statement(
         name="image.read",
-        text=f"SELECT r.id, i.mime_type, i.width, i.height, LENGTH(i.data){data} "
+        text=f"SELECT r.id, i.mime_type, i.width, i.height, i.size_bytes{data} "
         f"FROM {t.record} r JOIN {t.image} i ON i.record_seq = r.seq WHERE {condition}",
         kind=StatementKind.QUERY,
         binds=binds,

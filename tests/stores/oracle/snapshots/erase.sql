@@ -32,4 +32,4 @@ SELECT DISTINCT x.id FROM DEFAULT_THREAD x WHERE (x.id IN (:sample0))
 -- :detail json, :now, :subject json
 INSERT INTO DEFAULT_AUDIT (happened_at, action, subject, detail) VALUES (:now, 'forget', :subject, :detail)
 -- erase.optimize_text_index (block)
-BEGIN CTX_DDL.OPTIMIZE_INDEX('DEFAULT_CHUNK_TEXT_INDEX', 'FULL'); END;
+BEGIN CTX_DDL.SYNC_INDEX('DEFAULT_CHUNK_TEXT_INDEX'); CTX_DDL.OPTIMIZE_INDEX('DEFAULT_CHUNK_TEXT_INDEX', 'FULL'); END;

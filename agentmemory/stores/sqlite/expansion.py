@@ -3,7 +3,7 @@
 The trees of all roots grow together, one statement per hop. A statement yields the links that
 leave the records reached last in the order in which ties are broken, and is left as soon as no
 tree has a place free: a last hop that has thousands of links for a few places looks at the records
-behind a fraction of them. May import requests, links, query, rows and where.
+behind a fraction of them. May import requests, query, rows and where.
 """
 
 from __future__ import annotations
@@ -11,13 +11,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+import orjson
 
 from agentmemory.records import MEMORY_TYPES, RecordRelation, ScopedRecord
 from agentmemory.requests import Expansion, LinkedNode
-from agentmemory.stores.sqlite.links import link_from_row
 from agentmemory.stores.sqlite.query import fetch_all
-from agentmemory.stores.sqlite.rows import dump_json, record_from_row, record_select, to_micros
+from agentmemory.stores.sqlite.rows import (
+    dump_json,
+    from_micros,
+    record_from_row,
+    record_select,
+    to_micros,
+)
 from agentmemory.stores.sqlite.where import record_where
 
 if TYPE_CHECKING:
@@ -157,10 +164,38 @@ def _relations(
         f"FROM json_each(?) j CROSS JOIN {t.link} l ON l.seq = j.value",
         (dump_json(sorted(seqs)),),
     )
-    relations = {}
-    for seq, link_id, from_seq, to_seq, *values in rows:
-        source, target = ends[from_seq], ends[to_seq]
-        relations[seq] = link_from_row(
-            (link_id, source.id, source.record_type, target.id, target.record_type, *values)
-        )
-    return relations
+    return {row[0]: _relation(row, ends) for row in rows}
+
+
+class _Draft(RecordRelation):
+    """A link that is being filled in, past the slow initialiser of a frozen dataclass; see rows."""
+
+    __slots__ = ()
+    __setattr__ = object.__setattr__
+    __delattr__ = object.__delattr__
+
+
+def _relation(row: Sequence[Any], ends: Mapping[int, _Root | ScopedRecord]) -> RecordRelation:
+    draft: Any = object.__new__(_Draft)
+    (
+        _,
+        draft.id,
+        source,
+        target,
+        draft.relation_type,
+        draft.opposite_relation_type,
+        timestamp,
+        metadata,
+        created_at,
+    ) = row
+    end = ends[source]
+    draft.source_record_id = end.id
+    draft.source_record_type = end.record_type
+    end = ends[target]
+    draft.target_record_id = end.id
+    draft.target_record_type = end.record_type
+    draft.timestamp = from_micros(timestamp)
+    draft.metadata = {} if metadata == "{}" else orjson.loads(metadata)
+    draft.created_at = from_micros(created_at)
+    draft.__class__ = RecordRelation
+    return cast("RecordRelation", draft)

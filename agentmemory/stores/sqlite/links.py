@@ -118,8 +118,7 @@ def _link_from(t: Tables) -> str:
     )
 
 
-def link_from_row(row: Sequence[Any]) -> RecordRelation:
-    """Build a link from its columns: id, ends with their types, labels, times, metadata."""
+def _link_from_row(row: Sequence[Any]) -> RecordRelation:
     created_at = from_micros(row[9])
     assert created_at is not None  # noqa: S101 - the column is NOT NULL
     return RecordRelation(
@@ -151,7 +150,7 @@ def page_of_links(connection: apsw.Connection, t: Tables, query: LinkQuery) -> P
     more = len(rows) > query.limit
     rows = rows[: query.limit]
     return Page(
-        items=tuple(link_from_row(row) for row in rows),
+        items=tuple(_link_from_row(row) for row in rows),
         next_cursor=write_cursor("link", 0, rows[-1][-1]) if more else None,
     )
 
@@ -232,7 +231,7 @@ def change_link(
         connection, f"SELECT {_LINK_COLUMNS} FROM {_link_from(t)} WHERE l.seq = ?", (seq,)
     )
     assert row is not None  # noqa: S101 - found above, in the same transaction
-    return link_from_row(row)
+    return _link_from_row(row)
 
 
 def remove_link(

@@ -242,7 +242,7 @@ class AsyncSession(_Connection):
         for number, group in enumerate(groups):
             last = commit and number == len(groups) - 1
             with self.translated(group):
-                if self._pipelines and not _defines(group[0]) and len(group) + last > 1:
+                if self._pipelines and not is_ddl(group[0]) and len(group) + last > 1:
                     answers += await self._pipeline(group, commit=last)
                     commit = commit and not last
                 else:
@@ -488,14 +488,14 @@ def _groups(statements: Sequence[Statement]) -> list[list[Statement]]:
     """Cut statements into what may travel together: DDL goes alone."""
     groups: list[list[Statement]] = []
     for statement in statements:
-        if groups and not _defines(statement) and not _defines(groups[-1][-1]):
+        if groups and not is_ddl(statement) and not is_ddl(groups[-1][-1]):
             groups[-1].append(statement)
         else:
             groups.append([statement])
     return groups
 
 
-def _defines(statement: Statement) -> bool:
-    """Tell whether a statement is DDL; PL/SQL blocks are not."""
+def is_ddl(statement: Statement) -> bool:
+    """Tell whether a statement is DDL, which commits by itself; PL/SQL blocks are not."""
     first = statement.text.lstrip()[:8].upper()
     return statement.kind is StatementKind.BLOCK and not first.startswith(_BLOCKS)

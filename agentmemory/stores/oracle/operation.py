@@ -11,6 +11,7 @@ import math
 import random
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
 from typing import Any, Final, Generic, TypeVar
 
 import anyio
@@ -150,7 +151,8 @@ class Operation(Generic[T]):
         except AgentMemoryError as error:
             cause = error.__cause__
             if cause is not None and is_driver_error(cause):
-                self._diagnosis = diagnose(cause)
+                # There was no connection that others could have died with.
+                self._diagnosis = replace(diagnose(cause), unusable=False)
             raise
         self._session = session
         usable = False

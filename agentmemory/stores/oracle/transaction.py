@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agentmemory.errors import UsageError
-from agentmemory.stores.oracle.driver import Rows, Session
+from agentmemory.stores.oracle.driver import Rows, Session, is_ddl
 from agentmemory.stores.oracle.statement import Statement, StatementKind
 
 
@@ -21,6 +21,7 @@ class DriverTransaction:
         self._session = session
         self._writes = writes
         self._over = False
+        self._has_changed = False
 
     @property
     def over(self) -> bool:
@@ -42,7 +43,7 @@ class DriverTransaction:
         if not self._writes:
             raise UsageError("a read operation tried to commit")
         self._over = True
-        if not statements and not self._session.in_transaction:
+        if not statements and not self._has_changed:
             return []
         return await self._send(statements, commit=True)
 
@@ -57,6 +58,9 @@ class DriverTransaction:
         sent = [each for each in statements if each.kind is not StatementKind.MANY or each.rows]
         if not sent and not commit:
             return [[] for _ in statements]
+        for each in sent:
+            if each.kind is not StatementKind.QUERY:
+                self._has_changed = not is_ddl(each)
         answers = iter(await self._session.run(sent, commit=commit))
         return [
             next(answers) if each.kind is not StatementKind.MANY or each.rows else []

@@ -16,7 +16,7 @@ from agentmemory.errors import (
 )
 from agentmemory.stores.oracle import operation
 from agentmemory.stores.oracle.engine import OracleEngine
-from agentmemory.telemetry import subscribe
+from agentmemory.telemetry import Event, subscribe
 from tests.support.oracle.errors import ora
 from tests.support.oracle.faults import FaultKind
 from tests.support.oracle_engines import (
@@ -151,6 +151,15 @@ class TestTriedAgain:
         await engine.close()
         await pool.close()
 
+    async def test_a_listener_that_stays_away_is_not_asked_for_ever(self, server):
+        async with engine_on(server, "pool", size=8, attempts=3) as engine:
+            server.faults.add(FaultKind.LOST_BEFORE, statement="FROM t", times=99)
+            server.faults.add(FaultKind.ERROR, trip="connect", code=12514, times=99)
+            before = server.count("connect")
+            with pytest.raises(StoreUnavailableError):
+                await engine.read(reading)
+            assert server.count("connect") - before <= 2 * 4
+
     async def test_retries_end_with_the_deadline(self, server, monkeypatch):
         monkeypatch.setattr(operation, "_PAUSE_S", 30.0)
         async with engine_on(server, "pool", operation_timeout_s=0.1) as engine:
@@ -283,7 +292,7 @@ class TestLostCommits:
 
 class TestTelling:
     async def test_every_retry_is_told(self, server):
-        told = []
+        told: list[Event] = []
         async with engine_on(server, "pool") as engine:
             server.faults.add(FaultKind.ERROR, statement="^UPDATE", code=60, times=2)
             with subscribe(told.append):
@@ -293,7 +302,7 @@ class TestTelling:
         assert [event.attributes["attempt"] for event in retries] == [1, 2]
 
     async def test_a_connection_that_was_cut_is_told(self, server):
-        told = []
+        told: list[Event] = []
         async with engine_on(server, "pool", stop_grace_s=0.05) as engine:
             server.faults.add(FaultKind.DEAF, statement="FOR UPDATE")
             with subscribe(told.append), pytest.raises(StoreTimeoutError):

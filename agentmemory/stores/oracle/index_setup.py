@@ -5,6 +5,7 @@ May import capabilities, engine, schema, search_indexes, statement and config.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
@@ -187,6 +188,8 @@ async def _attempt(
         await run_each(engine, statements)
     except StoreError as error:
         if error.retryable:
+            with contextlib.suppress(StoreError):
+                await run_each(engine, undo)
             raise
         _logger.warning(message, error)
         await run_each(engine, undo)

@@ -344,6 +344,28 @@ async def test_a_text_index_that_cannot_be_made_leaves_nothing_behind(oracle, ca
     assert drops[-1].endswith("FORCE")
 
 
+async def test_a_database_that_fails_for_now_is_no_database_without_an_index(oracle):
+    fault = oracle.faults.add(FaultKind.ERROR, statement="INDEXTYPE IS", code=54, times=1000)
+    with pytest.raises(StoreBusyError):
+        async with oracle_store(oracle):
+            pass
+    drops = [text for text in oracle.statements if text.startswith("DROP INDEX")]
+    assert len(drops) == 2, "before the attempt, and after it"
+    oracle.faults.planned.remove(fault)
+    async with oracle_store(oracle) as store:
+        assert store._engine.capabilities.text_index
+
+
+async def test_a_purge_job_that_cannot_be_made_is_left_to_the_client(oracle, caplog):
+    oracle.faults.add(FaultKind.ERROR, statement="CREATE_JOB", code=20000, times=1000)
+    with caplog.at_level(logging.WARNING, logger="agentmemory"):
+        async with oracle_store(oracle) as store:
+            assert not store._indexes.purge_job
+            await store.add_records([record("m1", expires_at=NOW)])
+            assert (await store.purge_expired(NOW)).counts["memory"] == 1
+    assert "`purge_expired` does it" in caplog.text
+
+
 async def test_another_way_of_synchronising_makes_the_text_index_anew(oracle):
     async with oracle_store(oracle):
         pass
@@ -397,6 +419,17 @@ async def test_too_few_vectors_are_compared_one_by_one(oracle, monkeypatch):
     async with oracle_store(oracle) as store:
         await store.claim_embedder(FINGERPRINT)
         await store.add_records([record(name) for name in names], vectors=vectors(names))
+    async with oracle_store(oracle, schema_policy=CREATE) as store:
+        assert store._indexes.vector is None
+
+
+async def test_vectors_of_two_lengths_are_not_indexed(oracle, monkeypatch):
+    monkeypatch.setattr(index_setup, "VECTORS_TO_INDEX", 2)
+    async with oracle_store(oracle) as store:
+        await store.add_records(
+            [record("m1"), record("m2")],
+            vectors={**vectors(["m1"]), "m2": np.array([0.6, 0.8], dtype=np.float32)},
+        )
     async with oracle_store(oracle, schema_policy=CREATE) as store:
         assert store._indexes.vector is None
 

@@ -22,6 +22,9 @@ def oracle_error(error: psycopg.Error, text: str) -> BaseException:
     named = _named(error)
     if state is None or state.startswith(("08", "57P")):
         return connection_closed()
+    if state == "23505" and error.diag.schema_name == "pg_catalog":
+        # Of two definitions at once the second one finds its name taken only here.
+        return ora(955)
     if state == "23505":
         return ora(1, text=_not_unique(error))
     if state == "23503":
@@ -52,6 +55,7 @@ _CODES = {
     "42P01": 942,
     "42703": 904,
     "42P07": 955,
+    "42710": 955,
     "42501": 1031,
     "40P01": 60,
     "40001": 8177,

@@ -217,6 +217,26 @@ async def test_erasing_takes_what_came_from_a_message_even_in_part(served, any_s
         assert dict(deletion.counts) == {"message": 1, "review": 1, "thread": 1}
 
 
+async def test_what_came_from_what_came_from_a_message_goes_with_it_however_far(served):
+    await served.store.add_records([record("m1"), record("m2")])
+    chain = [f"f{number}" for number in range(6)]
+    before = ["m1", *chain]
+    await served.store.add_records(
+        [
+            record(name, "fact", sources=(source,))
+            for name, source in zip(chain, before, strict=False)
+        ]
+        + [record("kept", "fact", sources=("f5", "m2"))]
+    )
+    deletion = await served.store.delete_records(everywhere("m1"))
+    assert dict(deletion.counts) == {"fact": 6, "message": 1, "review": 1}
+    (kept,) = await served.store.get_records(everywhere("kept"))
+    assert (kept.sources, kept.review_reason) == (
+        ("m2",),
+        "came partly from f5, which was deleted",
+    )
+
+
 async def test_what_cannot_be_deleted_is_refused(served):
     unbound = ScopeFilter(user=DimensionMatch(exact=False, value="u"))
     for call in (

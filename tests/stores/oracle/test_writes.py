@@ -29,6 +29,7 @@ from agentmemory.requests import (
     ThreadTail,
 )
 from agentmemory.scope import ScopeFilter
+from agentmemory.stores.index_fields import previous_tokens
 from agentmemory.stores.oracle.store import OracleStore
 from agentmemory.stores.sqlite.store import SqliteStore
 from agentmemory.testing import FrozenClock, HashEmbedder, ScriptedLlm
@@ -243,6 +244,32 @@ async def test_a_message_is_indexed_with_the_turns_around_it_whenever_they_come(
     await threaded.store.update_record(everywhere("m2"), RecordChanges(content="delta"), now=LATER)
     fields = [texts(threaded, name)[0][:3] for name in ("m1", "m2", "m3")]
     assert fields == [["alpha", "", "delta"], ["delta", "alpha", "gamma"], ["gamma", "delta", ""]]
+
+
+async def test_a_message_is_followed_though_its_metadata_is_longer_than_a_short_row_holds(threaded):
+    words = [f"word{number}" for number in range(900)]
+    long = record("m1", content="Alpha. " * 200, metadata={"words": words})
+    await threaded.store.add_records([long], vectors={"m1": unit(1, 0)})
+    chunks = len(texts(threaded, "m1"))
+    assert chunks > 1
+    threaded.server.forget()
+    await threaded.store.add_records([record("m2", content="beta")])
+    fields = texts(threaded, "m1")
+    assert [chunk[2] for chunk in fields][-1] == "beta"
+    assert len(fields) == chunks
+    assert all(chunk[4].split() == words for chunk in fields)
+    assert texts(threaded, "m2")[0][1] == previous_tokens(long.content)
+    assert set(await threaded.store.vectors(["m1"])) == {"m1"}
+    # Once more for what did not come whole: JSON has to be asked for apart, and fetched.
+    assert waited(threaded.server) <= 5
+
+
+@pytest.mark.parametrize("content", ["🏮" * 700, "x" * 1299 + "🏮", "🏮x" * 900, "京都へ。" * 500])
+async def test_the_end_of_a_long_message_is_what_is_indexed_before_the_next(threaded, content):
+    await threaded.store.add_records([record("m1", content=content)])
+    await threaded.store.add_records([record("m2", content="beta")])
+    assert texts(threaded, "m2")[0][1] == previous_tokens(content)
+    assert texts(threaded, "m1")[-1][2] == "beta"
 
 
 async def test_memories_do_not_stand_between_messages(threaded):

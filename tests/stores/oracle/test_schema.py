@@ -103,7 +103,7 @@ def test_names_carry_their_owner():
     assert t.index("record_owner") == "KEEPER.NOTES_RECORD_OWNER_INDEX"
     assert t.registry == "KEEPER.AGENTMEMORY_STORE"
     with pytest.raises(AttributeError):
-        _ = t.recrod
+        _ = t.memories
 
 
 def test_chunks_repeat_every_column_that_filters_read():

@@ -8,7 +8,7 @@ in an expression a bind of more than 4000 bytes is refused. May import index_fie
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -21,6 +21,7 @@ from agentmemory.stores.index_fields import (
     TokenMemo,
     following_tokens,
     index_fields,
+    previous_tokens,
     scope_tokens,
 )
 from agentmemory.stores.oracle.lexical import field_text
@@ -89,6 +90,7 @@ class Indexed:
 
 
 _FIELDS: Final = tuple(item.name for item in fields(ChunkFields))
+_PREVIOUS: Final = _FIELDS.index("previous")
 _FOLLOWING: Final = _FIELDS.index("following")
 _OWN: Final = tuple(
     item.name for item in fields(Indexed) if item.name not in ("previous", "following")
@@ -229,9 +231,7 @@ class Chunk:
 
 def chunks_of(source: Indexed, memo: TokenMemo) -> list[Chunk]:
     """Return the chunks of a record; at least one."""
-    scope = scope_tokens(
-        source.user_id, source.agent_id, source.thread_id, source.record_type, source.layer
-    )
+    scope = _scope_of(source)
     made = index_fields(
         IndexSource(
             content=source.content or "",
@@ -250,6 +250,12 @@ def chunks_of(source: Indexed, memo: TokenMemo) -> list[Chunk]:
     return chunks
 
 
+def _scope_of(source: Indexed) -> str:
+    return scope_tokens(
+        source.user_id, source.agent_id, source.thread_id, source.record_type, source.layer
+    )
+
+
 def _text_values(texts: list[str], scope: str) -> dict[str, Any]:
     """Return the values of the text columns of a chunk."""
     return {
@@ -259,19 +265,48 @@ def _text_values(texts: list[str], scope: str) -> dict[str, Any]:
     }
 
 
-def index_new(
-    t: Tables, sources: Iterable[Indexed], vectors: Mapping[str, FloatVector], memo: TokenMemo
-) -> list[Statement]:
-    """Return the statements that index records that have no chunk yet.
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A new record with its chunks, as far as they are known before it is stored.
 
     Args:
-        t: The store's tables.
-        sources: The records; they need no seq, for chunks find them by id.
-        vectors: Unit vectors by record id.
-        memo: Tokens that are known already.
+        source: The record.
+        chunks: At least one. They know of the turns that are stored with it.
+        leads: Whether it is a message and the first of its thread among those.
     """
-    chunks = [chunk for source in sources for chunk in chunks_of(source, memo)]
-    return [insert_chunks(t, chunks, vectors)] if chunks else []
+
+    source: Indexed
+    chunks: tuple[Chunk, ...]
+    leads: bool
+
+
+def draft(records: Iterable[ScopedRecord]) -> tuple[Draft, ...]:
+    """Analyse new records, ahead of the transaction that stores them."""
+    sources = [from_record(record) for record in records]
+    last: dict[str | None, Indexed] = {}
+    leading: set[str] = set()
+    for source in sources:
+        if not source.is_message:
+            continue
+        previous = last.get(source.thread_id)
+        if previous is None:
+            leading.add(source.id)
+        else:
+            source.previous, previous.following = previous.content, source.content
+        last[source.thread_id] = source
+    memo = TokenMemo()
+    return tuple(
+        Draft(source, tuple(chunks_of(source, memo)), source.id in leading) for source in sources
+    )
+
+
+def behind(made: Draft, text: str) -> Draft:
+    """Return a draft whose first chunk stands behind a text that is stored already."""
+    first, *further = made.chunks
+    texts = list(first.values["fields"])
+    texts[_PREVIOUS] = previous_tokens(text)
+    values = _text_values(texts, _scope_of(made.source))
+    return replace(made, chunks=(replace(first, values=values), *further))
 
 
 def index_anew(t: Tables, sources: Iterable[Indexed], memo: TokenMemo) -> list[Statement]:
@@ -304,14 +339,12 @@ _CHUNK_TYPES: Final[Mapping[str, BindType]] = {
 }
 
 
-def index_following(
-    t: Tables, followed: Iterable[tuple[LastMessage, str]], memo: TokenMemo
-) -> list[Statement]:
+def index_following(t: Tables, followed: Iterable[tuple[LastMessage, str]]) -> list[Statement]:
     """Return the statements that index messages with the texts that follow them now."""
     chunks = []
     for message, following in followed:
         texts = list(message.fields or ())
-        texts[_FOLLOWING] = following_tokens(following, memo)
+        texts[_FOLLOWING] = following_tokens(following)
         chunks.append(
             {
                 "record_seq": message.seq,

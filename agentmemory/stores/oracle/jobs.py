@@ -23,9 +23,9 @@ from agentmemory.errors import ConflictError, LeaseLostError, NotFoundError
 from agentmemory.records import RecordRelation, Tier, new_id
 from agentmemory.requests import Deletion, Job, JobDraft, JobOutcome, JobState, RecordFilter
 from agentmemory.scope import ScopeFilter
-from agentmemory.stores.index_fields import TokenMemo
 from agentmemory.stores.oracle.deletes import retire_derived
 from agentmemory.stores.oracle.embedder import Claim
+from agentmemory.stores.oracle.indexing import Draft
 from agentmemory.stores.oracle.links import insert_link
 from agentmemory.stores.oracle.lists import listed
 from agentmemory.stores.oracle.schema import Tables
@@ -317,7 +317,7 @@ async def complete(
     outcome: JobOutcome,
     *,
     claim: Claim,
-    memo: TokenMemo,
+    drafts: Sequence[Draft],
     owner: str,
     now: datetime,
 ) -> tuple[Deletion, Trip]:
@@ -331,7 +331,7 @@ async def complete(
     trip.add(lock_thread_of(t, job_id))
     held = trip.add(held_lease(t, job_id, owner=owner))
     revisions = trip.add(lock_expected(t, outcome.expects)) if outcome.expects else []
-    new = NewRecords(t, outcome.records, vectors=outcome.vectors, jobs=outcome.jobs, memo=memo)
+    new = NewRecords(t, outcome.records, vectors=outcome.vectors, jobs=outcome.jobs, drafts=drafts)
     new.ask(trip)
     await trip.run(transaction)
     await claim.check(transaction, tied)

@@ -18,8 +18,8 @@ from agentmemory.requests import (
 )
 from agentmemory.stores.oracle import jobs, summaries
 from agentmemory.stores.oracle.statement import Transaction
-from agentmemory.stores.oracle.writes import taken_ids, tokens_of
-from agentmemory.stores.oracle.writing import OracleUnits
+from agentmemory.stores.oracle.writes import taken_ids
+from agentmemory.stores.oracle.writing import OracleUnits, drafted
 
 
 class OracleOutbox(OracleUnits):
@@ -74,7 +74,7 @@ class OracleOutbox(OracleUnits):
         self, job_id: str, outcome: JobOutcome, *, owner: str, now: datetime
     ) -> Deletion:
         """Store what a job brought and take the job away, all or nothing."""
-        memo = tokens_of(outcome.records)
+        drafts = await drafted(outcome.records)
         ids = [record.id for record in outcome.records]
         last: list[Deletion] = []
 
@@ -85,7 +85,7 @@ class OracleOutbox(OracleUnits):
                 job_id,
                 outcome,
                 claim=self._claim(outcome.vectors),
-                memo=memo,
+                drafts=drafts,
                 owner=owner,
                 now=now,
             )

@@ -21,8 +21,8 @@ from agentmemory.stores.oracle.rows import record_from_row
 from agentmemory.stores.oracle.schema import Tables
 from agentmemory.stores.oracle.statement import Statement, Transaction
 from agentmemory.stores.oracle.trips import Rows, Trip
-from agentmemory.stores.oracle.writes import NewRecords, read_written, tokens_of
-from agentmemory.stores.oracle.writing import OracleUnits
+from agentmemory.stores.oracle.writes import NewRecords, read_written
+from agentmemory.stores.oracle.writing import OracleUnits, drafted
 
 
 class OracleOutcomes(OracleUnits):
@@ -30,7 +30,7 @@ class OracleOutcomes(OracleUnits):
 
     async def write_outcome(self, outcome: OutcomeWrite, *, now: datetime) -> OutcomeWritten:
         """Remember how an operation went and adjust what it rested on, in one transaction."""
-        memo = tokens_of((outcome.record,))
+        drafts = await drafted((outcome.record,))
         last: list[OutcomeWritten] = []
 
         async def work(transaction: Transaction) -> OutcomeWritten:
@@ -53,7 +53,7 @@ class OracleOutcomes(OracleUnits):
                     (outcome.record,),
                     vectors=outcome.vectors,
                     jobs=outcome.jobs,
-                    memo=memo,
+                    drafts=drafts,
                 )
                 new.ask(trip)
                 await trip.run(transaction)

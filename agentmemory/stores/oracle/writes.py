@@ -20,15 +20,15 @@ import orjson
 from agentmemory.errors import ConflictError, NotFoundError, StaleReadError
 from agentmemory.records import ImageContent, ScopedRecord, ThreadRecord
 from agentmemory.requests import Expectation, JobDraft, ThreadTail
-from agentmemory.stores.index_fields import TokenMemo
 from agentmemory.stores.oracle.images import put_images
 from agentmemory.stores.oracle.indexing import (
-    Indexed,
+    Chunk,
+    Draft,
     LastMessage,
-    chunks_of,
-    from_record,
+    behind,
+    draft,
     index_following,
-    index_new,
+    insert_chunks,
     last_messages,
     put_vectors,
 )
@@ -289,7 +289,7 @@ class NewRecords:
         tail: What the writer saw as the last message of a thread.
         jobs: Background work to store with them.
         images: The files of image records by record id.
-        memo: Tokens that are known already.
+        drafts: What `draft` made of the records; made here if it is left out.
     """
 
     def __init__(
@@ -301,7 +301,7 @@ class NewRecords:
         tail: ThreadTail | None = None,
         jobs: Sequence[JobDraft] = (),
         images: Mapping[str, ImageContent] | None = None,
-        memo: TokenMemo | None = None,
+        drafts: Sequence[Draft] | None = None,
     ) -> None:
         self._t = t
         self._records = records
@@ -311,7 +311,7 @@ class NewRecords:
         self._images = {
             record.id: images[record.id] for record in records if images and record.id in images
         }
-        self._memo = TokenMemo() if memo is None else memo
+        self._drafts = draft(records) if drafts is None else drafts
         self._threads: Rows = []
         self._taken: Rows = []
         self._profiles: dict[str, Rows] = {}
@@ -407,14 +407,14 @@ class NewRecords:
         """Let a trip store everything."""
         t = self._t
         if self._records:
-            new, followed = self._indexed()
+            chunks, followed = self._chunks()
             trip.add(insert_rows(t, self._records))
             sources = {record.id: record.sources for record in self._records}
             for statement in (
                 *insert_sources(t, sources),
                 *put_images(t, self._images),
-                *index_new(t, new, self._vectors, self._memo),
-                *index_following(t, followed, self._memo),
+                insert_chunks(t, chunks, self._vectors),
+                *index_following(t, followed),
             ):
                 trip.add(statement)
             names = [record.id for record in self._records]
@@ -439,33 +439,19 @@ class NewRecords:
             for record in self._records
         )
 
-    def _indexed(self) -> tuple[list[Indexed], list[tuple[LastMessage, str]]]:
-        """Return what is indexed of the new records, and the messages they follow with theirs."""
+    def _chunks(self) -> tuple[list[Chunk], list[tuple[LastMessage, str]]]:
+        """Return the chunks of the records, and the messages they follow with what does."""
         long: dict[int, list[str]] = dict(self._long)
-        last: dict[str, Indexed] = {}
+        chunks: list[Chunk] = []
         followed: list[tuple[LastMessage, str]] = []
-        new = []
-        for record in self._records:
-            indexed = from_record(record)
-            new.append(indexed)
-            if record.thread_id is None or not indexed.is_message:
+        for made in self._drafts:
+            source = made.source
+            before = self._messages.get(source.thread_id or "") if made.leads else None
+            if before is None:
+                chunks += made.chunks
                 continue
-            previous = last.get(record.thread_id)
-            before = self._messages.get(record.thread_id)
-            if previous is not None:
-                indexed.previous, previous.following = previous.content, indexed.content
-            elif before is not None:
-                indexed.previous = before.text
-                before.fields = before.fields or long.get(before.seq)
-                if before.fields is not None:
-                    followed.append((before, record.content))
-            last[record.thread_id] = indexed
-        return new, followed
-
-
-def tokens_of(records: Iterable[ScopedRecord]) -> TokenMemo:
-    """Analyse the texts of records ahead of the transaction that stores them."""
-    memo = TokenMemo()
-    for record in records:
-        chunks_of(from_record(record), memo)
-    return memo
+            chunks += behind(made, before.text).chunks
+            before.fields = before.fields or long.get(before.seq)
+            if before.fields is not None:
+                followed.append((before, source.content or ""))
+        return chunks, followed

@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from anyio import to_thread
+
 from agentmemory.errors import ConflictError, NotFoundError, ScopeError, StoreError
 from agentmemory.records import ImageContent, RecordRelation, ScopedRecord, ThreadRecord, Tier
 from agentmemory.requests import (
@@ -35,7 +37,7 @@ from agentmemory.stores.oracle import deletes, erasure
 from agentmemory.stores.oracle.embedder import OracleEmbedderClaim
 from agentmemory.stores.oracle.expansion import expand
 from agentmemory.stores.oracle.images import image_from_row, read_images
-from agentmemory.stores.oracle.indexing import put_vectors
+from agentmemory.stores.oracle.indexing import Draft, draft, put_vectors
 from agentmemory.stores.oracle.links import (
     change_link,
     has_values,
@@ -60,7 +62,6 @@ from agentmemory.stores.oracle.writes import (
     read_thread,
     read_written,
     taken_jobs,
-    tokens_of,
 )
 
 if TYPE_CHECKING:
@@ -71,6 +72,9 @@ T = TypeVar("T")
 Work = Callable[[Transaction], Awaitable[T]]
 Settled = Callable[[Transaction], Awaitable[T | None]]
 Removing = Callable[[Transaction], Awaitable[tuple[deletes.Removal, Trip]]]
+
+_LARGE_CHARS: Final = 20_000
+"""How much text is analysed without a thread: some milliseconds' worth."""
 
 _EVERY_TIER: Final = tuple(Tier)
 
@@ -168,7 +172,7 @@ class OracleWriting(OracleUnits):
         now = max((record.created_at for record in records), default=datetime.now(UTC))
         everywhere = RecordFilter(scope=ScopeFilter(), now=now, tiers=_EVERY_TIER)
         ids = [record.id for record in records]
-        memo = tokens_of(records)
+        drafts = await drafted(records)
 
         async def work(transaction: Transaction) -> tuple[ScopedRecord, ...]:
             trip = Trip()
@@ -181,7 +185,7 @@ class OracleWriting(OracleUnits):
                 tail=tail,
                 jobs=jobs,
                 images=images,
-                memo=memo,
+                drafts=drafts,
             )
             new.ask(trip)
             await trip.run(transaction)
@@ -489,6 +493,13 @@ class OracleLinks(OracleUnits):
     async def _link(self, transaction: Transaction, link_id: str) -> RecordRelation | None:
         (rows,) = await transaction.run(read_link_by_id(self._t, link_id))
         return link_from_row(rows[0]) if rows else None
+
+
+async def drafted(records: Sequence[ScopedRecord]) -> tuple[Draft, ...]:
+    """Analyse new records before a transaction locks anything; large ones in a thread."""
+    if sum(len(record.content) for record in records) < _LARGE_CHARS:
+        return draft(records)
+    return await to_thread.run_sync(draft, records)
 
 
 def _is_same(stored: Any, given: Any, *names: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -30,6 +31,8 @@ from agentmemory.requests import (
 )
 from agentmemory.scope import ScopeFilter
 from agentmemory.stores.index_fields import previous_tokens
+from agentmemory.stores.oracle import writing
+from agentmemory.stores.oracle.indexing import draft
 from agentmemory.stores.oracle.store import OracleStore
 from agentmemory.stores.sqlite.store import SqliteStore
 from agentmemory.testing import FrozenClock, HashEmbedder, ScriptedLlm
@@ -356,6 +359,20 @@ async def test_a_status_set_by_hand_says_since_when(served):
     assert (
         await served.store.update_record(everywhere("f"), valid, now=NOW)
     ).invalidated_at is None
+
+
+@pytest.mark.parametrize(("size", "apart"), [(1000, False), (50_000, True)])
+async def test_large_texts_are_analysed_apart_from_the_loop(served, monkeypatch, size, apart):
+    threads: list[threading.Thread] = []
+
+    def watched(records):
+        threads.append(threading.current_thread())
+        return draft(records)
+
+    monkeypatch.setattr(writing, "draft", watched)
+    await served.store.add_records([record("f", "fact", content="A lantern. " * (size // 11))])
+    assert [item is not threading.current_thread() for item in threads] == [apart]
+    assert texts(served, "f")
 
 
 # Writers that meet.

@@ -8,10 +8,13 @@ import decimal
 
 import anyio
 import oracledb
+import psycopg
 import pytest
 
+from tests.support.oracle import postgres
 from tests.support.oracle.contains import score
 from tests.support.oracle.errors import code_of
+from tests.support.oracle.postgres import EmbeddedServer
 from tests.support.oracle.sql_tokens import UntranslatableError
 from tests.support.oracle.store import DSN, LOGIN
 from tests.support.oracle.translate import translate
@@ -340,3 +343,32 @@ class TestReaders:
         with pytest.raises(oracledb.DatabaseError, match="ORA-01031"):
             await reader.execute("INSERT INTO memory_app.item (id) VALUES ('b')")
         await reader.close()
+
+
+class TestServer:
+    def test_it_leaves_neither_processes_nor_files(self):
+        server = EmbeddedServer()
+        uri = server.uri("oracle")
+        with psycopg.connect(uri) as connection:
+            assert connection.execute("SELECT 1").fetchone() == (1,)
+        server.stop()
+        server.stop()
+        with pytest.raises(psycopg.OperationalError):
+            psycopg.connect(uri)
+        assert not server.directory.exists()
+
+    @pytest.mark.parametrize("optional", ["", "1"])
+    def test_a_machine_where_it_cannot_start_fails_unless_told_otherwise(
+        self, monkeypatch, optional
+    ):
+        def broken() -> EmbeddedServer:
+            raise OSError("no room")
+
+        monkeypatch.setattr(postgres, "_started", None)
+        monkeypatch.setattr(postgres, "_reason", "")
+        monkeypatch.setattr(postgres, "EmbeddedServer", broken)
+        monkeypatch.setenv(postgres.OPTIONAL, optional)
+        expected = pytest.skip.Exception if optional else OSError
+        for _ in range(2):
+            with pytest.raises(expected, match="no room"):
+                postgres.embedded_server()

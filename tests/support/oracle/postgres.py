@@ -69,6 +69,11 @@ class EmbeddedServer:
             server.start()
         return server
 
+    @property
+    def directory(self) -> Path:
+        """Where its files are."""
+        return self._directory
+
     def stop(self) -> None:
         """Stop the server and remove its files; may be called twice."""
         atexit.unregister(self.stop)
@@ -113,18 +118,22 @@ def _memory() -> Path | None:
 
 
 _started: EmbeddedServer | None = None
+_reason = ""
 
 
 def embedded_server() -> EmbeddedServer:
     """Return the server of this process; the first call starts it."""
-    global _started  # noqa: PLW0603
+    global _started, _reason  # noqa: PLW0603
+    if _reason:
+        pytest.skip(_reason)
     if _started is None:
         try:
             _started = EmbeddedServer()
         except Exception as error:
-            if os.environ.get(OPTIONAL):
-                pytest.skip(f"PostgreSQL cannot start here: {error}")
-            raise
+            if not os.environ.get(OPTIONAL):
+                raise
+            _reason = f"PostgreSQL cannot start here: {error}"
+            pytest.skip(_reason)
     return _started
 
 

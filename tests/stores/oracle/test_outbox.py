@@ -36,8 +36,8 @@ async def served():
         yield opened
 
 
-@pytest.fixture
-def store(served):
+@pytest.fixture(name="store")
+def _store(served):
     return served.store
 
 

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -286,7 +287,7 @@ class TestLongTexts:
 
     @pytest.mark.parametrize("name", [*LONG, "none"])
     async def test_a_record_comes_whole_however_long_a_part_of_it_is(self, database, name):
-        values = {"content": "kite", "layer": Layer.RULE, name: LONG.get(name)}
+        values: dict[str, Any] = {"content": "kite", "layer": Layer.RULE, name: LONG.get(name)}
         values.pop("none", None)
         record = ScopedRecord(
             id="a", record_type="fact", created_at=NOW, updated_at=NOW, user_id="ada", **values
@@ -503,6 +504,7 @@ class TestLayers:
             assert await pair.oracle.adjust_confidence(three, delta, now=later) == theirs
             assert database.count("pipeline", "execute") == 2
         ada = replace(EVERYTHING, scope=ScopeFilter(user=DimensionMatch(True, "ada")), now=later)
+        reports: list[Any] = []
         for record_filter in (ada, replace(EVERYTHING, now=later)):
             for dry_run in (True, False, False):
                 reports = [

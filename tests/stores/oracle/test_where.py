@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -89,7 +90,8 @@ CHANGES = {
 def test_every_field_of_a_filter_changes_the_condition():
     assert set(CHANGES) == {item.name for item in fields(RecordFilter)} - {"now"}
     for name, value in CHANGES.items():
-        changed = replace(PLAIN, **{name: value})
+        change: dict[str, Any] = {name: value}
+        changed = replace(PLAIN, **change)
         assert record_where(changed).sql != record_where(PLAIN).sql, name
         assert chunk_where(T, changed).sql != chunk_where(T, PLAIN).sql, name
     later = replace(PLAIN, now=NOW + timedelta(days=1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import anyio
 import numpy as np
@@ -202,7 +203,7 @@ async def test_what_is_refused_is_refused_in_the_words_of_sqlite(threaded):
     await sqlite.add_thread(thread("t1"))
     await sqlite.add_records([record("m1"), record("p1", "user_profile")])
     stale = ThreadTail(thread_id="t1", last_message_id="m1", last_revision=7)
-    calls = [
+    calls: list[tuple[list[ScopedRecord], dict[str, Any]]] = [
         ([record("m1")], {}),
         ([record("x"), record("x")], {}),
         ([record("x", thread_id="t9")], {}),

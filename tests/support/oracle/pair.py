@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from agentmemory.records import Layer, ScopedRecord, ThreadRecord, Tier
+from agentmemory.records import Layer, RecordType, ScopedRecord, ThreadRecord, Tier
 from agentmemory.requests import RecordFilter
 from agentmemory.scope import DimensionMatch, ScopeFilter
 from agentmemory.stores.oracle.store import OracleStore
@@ -52,7 +52,7 @@ WORDS = [
     "zebra",
 ]
 USERS = {"t1": "ada", "t2": "bo"}
-KINDS = ("fact", "preference", "guideline", "memory", "message")
+KINDS: tuple[RecordType, ...] = ("fact", "preference", "guideline", "memory", "message")
 
 
 def unit_vector(random: Random) -> np.ndarray:

@@ -6,6 +6,7 @@ import contextlib
 import gc
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from typing import Any
 
 import oracledb
 import psycopg
@@ -51,7 +52,7 @@ class Served:
             yield connection
             await connection.rollback()
 
-    def rows(self, sql: str) -> list[tuple[object, ...]]:
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """Run a query of the emulation behind the store's back."""
         return self.server.database.run(sql)
 

@@ -49,12 +49,16 @@ class LayerQuery:
             matches first. CRITICAL is not matched: all of it comes. When a third of that many
             hold every keyword of weight 1.0, those that hold fewer need not come.
         count_to: How far to count the memories of any layer; 0: not at all.
+        vectors_from: From so many memories of any layer on, as far as they were counted, the
+            matches' vectors will be needed; a store that has them at hand brings them along, any
+            other is asked for them then. None: they will not.
     """
 
     filter: RecordFilter
     words: tuple[LayerWord, ...]
     pools: Mapping[Layer, int]
     count_to: int = 0
+    vectors_from: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,11 +72,13 @@ class LayerMatch:
             only in the content for four fifths; up to a fifth goes for tags that the keywords do
             not speak of.
         words: The keywords it holds.
+        vector: Its unit vector, if it was brought along.
     """
 
     record: ScopedRecord
     match: float
     words: tuple[str, ...]
+    vector: FloatVector | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -188,6 +188,7 @@ class LayeredRetriever:
                     for layer in wanted
                 },
                 count_to=VECTORS_FROM if self._counts(request) else 0,
+                vectors_from=self._vectors_from(request),
             )
         )
         matches = dict(found.matches)
@@ -213,6 +214,12 @@ class LayeredRetriever:
     def _counts(self, request: RetrievalRequest) -> bool:
         """Tell whether the number of memories decides about vectors."""
         return request.vectors is None and self._vectorizer.is_available
+
+    def _vectors_from(self, request: RetrievalRequest) -> int | None:
+        """Return from how many memories on vectors take part; None for never."""
+        if not self._vectorizer.is_available or request.vectors is False:
+            return None
+        return VECTORS_FROM if request.vectors is None else 0
 
     def _fitted(
         self,
@@ -272,9 +279,9 @@ class LayeredRetriever:
         self, text: str, matches: Mapping[Layer, Sequence[LayerMatch]], notes: list[str]
     ) -> dict[Layer, tuple[LayerMatch, ...]]:
         """Blend how near each memory is to the intent into how well it matches."""
-        unchanged = {layer: tuple(found) for layer, found in matches.items()}
-        ids = [item.record.id for found in matches.values() for item in found]
-        if not ids:
+        unchanged = {layer: tuple(in_layer) for layer, in_layer in matches.items()}
+        found = [item for in_layer in matches.values() for item in in_layer]
+        if not found:
             return unchanged
         try:
             vector = await self._vectorizer.query_vector(text)
@@ -291,13 +298,21 @@ class LayeredRetriever:
         if vector is None:
             notes.append("vectors left out: there is no embedder")
             return unchanged
-        vectors = await self._store.vectors(ids)
+        missing = [item.record.id for item in found if item.vector is None]
+        stored = await self._store.vectors(missing) if missing else {}
         return {
             layer: tuple(
-                replace(item, match=_blended(item.match, vectors.get(item.record.id), vector))
-                for item in found
+                replace(
+                    item,
+                    match=_blended(
+                        item.match,
+                        stored.get(item.record.id) if item.vector is None else item.vector,
+                        vector,
+                    ),
+                )
+                for item in in_layer
             )
-            for layer, found in unchanged.items()
+            for layer, in_layer in unchanged.items()
         }
 
     async def _ask(

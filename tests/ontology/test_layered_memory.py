@@ -24,6 +24,7 @@ from agentmemory import (
     Vocabulary,
 )
 from agentmemory.errors import ModelUnavailableError
+from agentmemory.layering import LayerMatches, LayerQuery
 from agentmemory.records import Layer
 from agentmemory.testing import FrozenClock, HashEmbedder, ScriptedLlm
 from tests.ontology.supplier import SUPPLIER
@@ -410,6 +411,21 @@ async def test_vectors_order_what_words_let_through(clock: FrozenClock):
         found = await memory.retrieve("credit: ships", user_id="u1", vectors=True)
         assert found.rule[0].id == "m0"
         assert "no" not in {item.id for item in found.rule}
+
+        # A store that does not bring the vectors along is asked for them.
+        store: Any = memory._parts.store
+        match_layers = store.match_layers
+
+        async def bare(query: LayerQuery) -> LayerMatches:
+            whole = await match_layers(query)
+            matches = {
+                layer: tuple(replace(item, vector=None) for item in items)
+                for layer, items in whole.matches.items()
+            }
+            return replace(whole, matches=matches)
+
+        store.match_layers = bare
+        assert await memory.retrieve("credit: ships", user_id="u1", vectors=True) == found
 
 
 async def test_a_missing_or_failing_embedder_is_noted(memory: AsyncAgentMemory, clock: FrozenClock):

@@ -8,7 +8,7 @@ where and the engine.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -38,9 +38,10 @@ from agentmemory.stores.sqlite.rows import (
     record_select,
     to_micros,
 )
-from agentmemory.stores.sqlite.schema import Tables
+from agentmemory.stores.sqlite.schema import FTS_COLUMNS, Tables
 from agentmemory.stores.sqlite.search import fetch_records
 from agentmemory.stores.sqlite.term_counts import Counts, TermCounts
+from agentmemory.stores.sqlite.vectors import vectors_of
 from agentmemory.stores.sqlite.where import Where, add_dimension, record_where
 from agentmemory.stores.sqlite.writes import missing
 from agentmemory.text.analyzer import analyze
@@ -48,6 +49,8 @@ from agentmemory.text.fts5 import fts5_match
 
 if TYPE_CHECKING:
     import apsw
+
+    from agentmemory.requests import FloatVector
 
 CONTENT_SHARE: Final = 0.8
 """What a keyword is worth that stands in the content but not in the tags."""
@@ -71,6 +74,9 @@ _CHOICE_PER_PLACE: Final = 10
 _RANK_SQL: Final = "1.0, 0, 0, 0, 0, 0, 2.0"
 _RESTORED_FROM: Final = 0.3
 """With less confidence a memory stays put away even if it is raised; as eviction's default."""
+
+Row = tuple[int, int, float, str, str]
+"""What scoring reads of a chunk: seq, hits and confidence of its record, its tags, its content."""
 
 _MICROSECOND: Final = timedelta(microseconds=1)
 _DAY: Final = 86_400_000_000
@@ -130,10 +136,25 @@ def match_layers(
     )
     weighed = weigh(counts, terms)
     words = _weighed_words(query.words, weighed)
-    matches: dict[Layer, tuple[LayerMatch, ...]] = {}
-    for layer in query.pools:
-        if layer is not Layer.CRITICAL:
-            matches[layer] = _matches_of(connection, t, query, layer, where, weighed, words)
+    pools = {layer: pool for layer, pool in query.pools.items() if layer is not Layer.CRITICAL}
+    scored = _scored_layers(connection, t, query.filter, pools, where, weighed, words)
+    seqs = [item.seq for found in scored.values() for item in found]
+    records = {record.seq: record for record in fetch_records(connection, t, seqs)}
+    vectors: dict[int, FloatVector] = {}
+    if query.vectors_from is not None and active >= query.vectors_from:
+        vectors = vectors_of(connection, t, seqs)
+    matches = {
+        layer: tuple(
+            LayerMatch(
+                record=records[item.seq],
+                match=item.match,
+                words=item.words,
+                vector=vectors.get(item.seq),
+            )
+            for item in found
+        )
+        for layer, found in scored.items()
+    }
     return LayerMatches(critical=critical, matches=matches, active=int(active))
 
 
@@ -183,42 +204,97 @@ def _weighed_words(words: Sequence[LayerWord], weighed: LexicalQuery) -> list[_W
     return found
 
 
-def _matches_of(
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    """A memory by seq, how well it matches, and the keywords it holds."""
+
+    seq: int
+    match: float
+    words: tuple[str, ...]
+
+
+def _scored_layers(
     connection: apsw.Connection,
     t: Tables,
-    query: LayerQuery,
-    layer: Layer,
+    record_filter: RecordFilter,
+    pools: Mapping[Layer, int],
     where: Where,
     weighed: LexicalQuery,
     words: Sequence[_Weighed],
-) -> tuple[LayerMatch, ...]:
+) -> dict[Layer, list[_Scored]]:
+    """Return the best matches of each layer, best first.
+
+    What holds every name stands before whatever does not, and looking for it costs little: only
+    a layer where too few do has the index rank what holds some of the words.
+    """
     if not words:
-        return ()
-    pool = query.pools[layer]
-    token, share = _layer_scope(weighed.counts, query.filter, layer)
-    whole = _holding_all([word for word in words if word.weight >= 1.0])
-    if whole is not None:
-        # What holds every name stands before whatever does not; ranking it costs nothing.
-        chunks = _find(connection, t, whole, token, _MOST_WHOLE)
+        return {layer: [] for layer in pools}
+    user = record_filter.scope.user
+    tokens = {layer: layer_token(user.value, layer) for layer in pools} if user.exact else {}
+    whole = _holding_every_name(connection, t, pools, tokens, where, words)
+    scored = {}
+    for layer, pool in pools.items():
+        rows = whole.get(layer, [])
+        if len({row[0] for row in rows}) * 3 < pool:
+            rows = _ranked_rows(connection, t, layer, pool, tokens.get(layer), where, weighed)
+        scored[layer] = _scored(rows, words, pool)
+    return scored
+
+
+def _holding_every_name(
+    connection: apsw.Connection,
+    t: Tables,
+    layers: Iterable[Layer],
+    tokens: Mapping[Layer, str],
+    where: Where,
+    words: Sequence[_Weighed],
+) -> dict[Layer, list[Row]]:
+    """Return what holds every name, by layer; a layer where that is much is left out.
+
+    One look serves all layers as long as few memories of anybody hold every name. Narrowing it by
+    user and layer costs more than the look itself.
+    """
+    expression = _holding_all([word for word in words if word.weight >= 1.0])
+    if expression is None:
+        return {}
+    chunks = _find(connection, t, expression, None, _MOST_WHOLE)
+    if len(chunks) < _MOST_WHOLE:
+        return _passing(connection, t, chunks, list(layers), where)
+    found: dict[Layer, list[Row]] = {}
+    for layer, token in tokens.items():
+        chunks = _find(connection, t, expression, token, _MOST_WHOLE)
         if len(chunks) < _MOST_WHOLE:
-            rows = _passing(connection, t, chunks, layer, where)
-            if len({row[0] for row in rows}) * 3 >= pool:
-                return _scored(connection, t, rows, words, pool)
+            found |= _passing(connection, t, chunks, [layer], where)
+    return found
+
+
+def _ranked_rows(
+    connection: apsw.Connection,
+    t: Tables,
+    layer: Layer,
+    pool: int,
+    token: str | None,
+    where: Where,
+    weighed: LexicalQuery,
+) -> list[Row]:
+    """Return what the index ranks best in a layer: by the rarest words, else by all of them."""
+    chunks = weighed.counts.chunks
+    share = weighed.counts.of_tokens([token]) / chunks if token and chunks else 1.0
     choosing = _choosing(weighed, share, pool)
     terms = [item.term for item in weighed.terms]
-    rows = []
+    rows: list[Row] = []
     for chosen in (terms[:choosing], terms):
         wanted = pool * _LOOK_PER_PLACE
         expression = fts5_match(chosen, columns=_COLUMNS) or ""
         while True:
-            chunks = _find(connection, t, expression, token, wanted, ranked=True)
-            rows = _passing(connection, t, chunks, layer, where)
-            if len({row[0] for row in rows}) >= pool or len(chunks) < wanted:
+            ranked = _find(connection, t, expression, token, wanted, ranked=True)
+            rows = _passing(connection, t, ranked, [layer], where).get(layer, [])
+            if len({row[0] for row in rows}) >= pool or len(ranked) < wanted:
                 break
             wanted *= 8
         if len({row[0] for row in rows}) >= pool or choosing == len(terms):
             break
-    return _scored(connection, t, rows, words, pool)
+    return rows
 
 
 def _holding_all(words: Sequence[_Weighed]) -> str | None:
@@ -234,16 +310,6 @@ def _holding_all(words: Sequence[_Weighed]) -> str | None:
         + ")"
         for word in words
     )
-
-
-def _layer_scope(
-    counts: Counts, record_filter: RecordFilter, layer: Layer
-) -> tuple[str | None, float]:
-    user = record_filter.scope.user
-    if not user.exact:
-        return None, 1.0
-    token = layer_token(user.value, layer)
-    return token, (counts.of_tokens([token]) / counts.chunks if counts.chunks else 0.0)
 
 
 def _choosing(weighed: LexicalQuery, share: float, pool: int) -> int:
@@ -278,28 +344,29 @@ def _find(
 
 
 def _passing(
-    connection: apsw.Connection, t: Tables, chunks: Sequence[int], layer: Layer, where: Where
-) -> list[tuple[Any, ...]]:
-    """Return what scoring reads of the records behind chunks that the filter lets through."""
-    return fetch_all(
-        connection,
-        # CROSS JOIN keeps the planner from walking the whole scope instead of the list.
-        f"SELECT r.seq, r.hit_count, r.confidence, r.tags, f.content FROM json_each(?) j "
-        f"CROSS JOIN {t.chunk} c ON c.id = j.value "
-        f"CROSS JOIN {t.record} r ON r.seq = c.record_seq "
-        f"CROSS JOIN {t.fts} f ON f.rowid = c.id "
-        f"WHERE r.layer = ? AND {where.sql}",
-        (dump_json(list(chunks)), layer.value, *where.binds),
-    )
-
-
-def _scored(
     connection: apsw.Connection,
     t: Tables,
-    rows: Sequence[tuple[Any, ...]],
-    words: Sequence[_Weighed],
-    pool: int,
-) -> tuple[LayerMatch, ...]:
+    chunks: Sequence[int],
+    layers: Sequence[Layer],
+    where: Where,
+) -> dict[Layer, list[Row]]:
+    """Return what scoring reads of the records behind chunks that the filter lets through."""
+    found: dict[Layer, list[Row]] = {}
+    rows = connection.execute(
+        # CROSS JOIN keeps the planner from walking the whole scope instead of the list.
+        f"SELECT r.seq, r.hit_count, r.confidence, r.tags, f.c{FTS_COLUMNS.index('content')}, "
+        f"r.layer FROM json_each(?) j CROSS JOIN {t.chunk} c ON c.id = j.value "
+        f"CROSS JOIN {t.record} r ON r.seq = c.record_seq "
+        f"CROSS JOIN {t.fts}_content f ON f.id = c.id "
+        f"WHERE r.layer IN ({', '.join('?' * len(layers))}) AND {where.sql}",
+        (dump_json(list(chunks)), *layers, *where.binds),
+    )
+    for *row, layer in rows:
+        found.setdefault(Layer(layer), []).append(tuple(row))
+    return found
+
+
+def _scored(rows: Sequence[Row], words: Sequence[_Weighed], pool: int) -> list[_Scored]:
     """Score records by the keywords that stand in their tags and content; the best first."""
     whole = sum(word.worth for word in words) or 1.0
     held: dict[int, dict[str, float]] = {}
@@ -321,12 +388,7 @@ def _scored(
         covered = sum(scores.values()) / whole
         match[seq] = min(1.0, covered * (1 - STRANGE_TAGS + STRANGE_TAGS * spoken_of))
     order = sorted(held, key=lambda seq: (-round(match[seq], 9), -use[seq], -seq))[:pool]
-    records = {record.seq: record for record in fetch_records(connection, t, order)}
-    return tuple(
-        LayerMatch(record=records[seq], match=match[seq], words=tuple(held[seq]))
-        for seq in order
-        if held[seq]
-    )
+    return [_Scored(seq, match[seq], tuple(held[seq])) for seq in order if held[seq]]
 
 
 def _in_tags(raw_tags: str, words: Sequence[_Weighed]) -> tuple[list[float], float]:

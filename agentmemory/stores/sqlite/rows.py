@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, Final
 
 import orjson
@@ -87,6 +88,7 @@ RECORD_COLUMNS: Final = (
 )
 
 
+@lru_cache(maxsize=64)
 def record_select(t: Tables, alias: str = "r") -> str:
     """Return the select list that `record_from_row` reads."""
     columns = ", ".join(f"{alias}.{name}" for name in RECORD_COLUMNS)

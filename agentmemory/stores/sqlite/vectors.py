@@ -280,6 +280,19 @@ class VectorIndex:
             self._floats = floats
 
 
+def vectors_of(
+    connection: apsw.Connection, t: Tables, seqs: Sequence[int]
+) -> dict[int, FloatVector]:
+    """Return the stored vectors of records by seq, without filling the cache."""
+    rows = fetch_all(
+        connection,
+        f"SELECT v.record_seq, v.vector FROM json_each(?) j "
+        f"CROSS JOIN {t.vector} v ON v.record_seq = j.value",
+        (dump_json(list(seqs)),),
+    )
+    return {seq: np.frombuffer(blob, dtype="<f4") for seq, blob in rows}
+
+
 def read_vectors(
     connection: apsw.Connection, t: Tables, record_ids: Sequence[str]
 ) -> dict[str, FloatVector]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import numpy as np
 import pytest
 
 from agentmemory.errors import NotFoundError, ValidationError
@@ -126,6 +127,46 @@ async def test_a_busy_layer_does_not_starve_another(store: SqliteStore):
     found = await store.match_layers(query("credit", layers=("rule", "context"), pool=5))
     assert [item.record.id for item in found.matches[Layer.CONTEXT]] == ["k"]
     assert len(found.matches[Layer.RULE]) == 5
+
+
+@pytest.mark.parametrize("others", [0, 200])
+async def test_what_others_know_of_the_same_names_changes_nothing(store: SqliteStore, others: int):
+    """Few chunks that hold every name are looked at together, many by user and layer."""
+    layers = ("rule", "context", "background")
+    await store.add_records(
+        [memory(f"o{n}", "rule", "credit limit", user_id="u2", hit_count=9) for n in range(others)]
+    )
+    await store.add_records(
+        [
+            memory(f"{layer}{n}", layer, f"credit limit number {n}", tags=("credit",), hit_count=n)
+            for layer in layers
+            for n in range(20)
+        ]
+    )
+    await store.add_records(
+        [memory(f"credit{n}", layer, "credit") for n, layer in enumerate(layers * 30)]
+    )
+    matches = (await store.match_layers(query("credit", "limit", layers=layers, pool=9))).matches
+    for layer in layers:
+        found = [item.record.id for item in matches[Layer(layer)]]
+        assert found == [f"{layer}{n}" for n in range(19, 10, -1)]
+
+
+async def test_matches_bring_their_vectors_along_when_they_will_be_needed(store: SqliteStore):
+    vectors = {name: np.eye(4, dtype=np.float32)[n] for n, name in enumerate("abc")}
+    await store.add_records(
+        [memory(name, "rule", "credit") for name in (*vectors, "bare")], vectors=vectors
+    )
+    for count_to, vectors_from, comes in (
+        (0, None, False), (0, 0, True), (9, 4, True), (9, 5, False), (9, None, False),
+    ):  # fmt: skip
+        asked = replace(query("credit", count_to=count_to), vectors_from=vectors_from)
+        matches = (await store.match_layers(asked)).matches[Layer.RULE]
+        assert len(matches) == 4
+        for item in matches:
+            expected = vectors.get(item.record.id) if comes else None
+            assert (item.vector is None) == (expected is None)
+            assert item.vector is None or (item.vector == expected).all()
 
 
 async def test_a_filter_that_hides_most_still_fills_the_pool(store: SqliteStore):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import numpy as np
 import pytest
 
 from agentmemory.errors import ValidationError
@@ -158,8 +160,9 @@ class TestCandidates:
     def test_vectors_come_along_when_they_are_wanted(self):
         for wanted in (False, True):
             query = self.query(with_vectors=wanted)
-            (found,) = assemble(query, [1], [], {1: record(1)}, {}, {}, {1: "vector"})
-            assert found.vector == ("vector" if wanted else None)
+            vector = np.ones(2, dtype=np.float32)
+            (found,) = assemble(query, [1], [], {1: record(1)}, {}, {}, {1: vector})
+            assert found.vector is (vector if wanted else None)
 
 
 class TestLayerScores:
@@ -230,7 +233,8 @@ class TestCursors:
     def test_a_cursor_names_its_row_in_its_own_listing_only(self):
         cursor = write_cursor("event:ASC", 12, 34)
         assert read_cursor(cursor, "event:ASC") == (12, 34)
-        for bad in (cursor, "", "x", write_cursor("event:DESC", 1, 2)[:-4], 7):
+        others: tuple[Any, ...] = (cursor, "", "x", write_cursor("event:DESC", 1, 2)[:-4], 7)
+        for bad in others:
             with pytest.raises(ValidationError, match="`cursor` is"):
                 read_cursor(bad, "event:DESC")
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import array
 import asyncio
 import decimal
+import subprocess
+import sys
+from pathlib import Path
 
 import anyio
 import oracledb
@@ -356,6 +359,21 @@ class TestServer:
         with pytest.raises(psycopg.OperationalError):
             psycopg.connect(uri)
         assert not server.directory.exists()
+
+    def test_one_whose_process_was_killed_is_cleared_away_by_the_next(self):
+        script = (
+            "import os; from tests.support.oracle.postgres import embedded_server as server; "
+            "print(server().directory, server().uri('oracle'), flush=True); os._exit(1)"
+        )
+        killed = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60
+        )
+        directory, uri = killed.stdout.split()
+        psycopg.connect(uri).close()
+        EmbeddedServer().stop()
+        assert not Path(directory).exists()
+        with pytest.raises(psycopg.OperationalError):
+            psycopg.connect(uri)
 
     @pytest.mark.parametrize("optional", ["", "1"])
     def test_a_machine_where_it_cannot_start_fails_unless_told_otherwise(

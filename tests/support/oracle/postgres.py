@@ -8,10 +8,13 @@ pgvector along and listens on a socket in a directory of its own only.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import importlib
 import itertools
+import json
 import os
 import shutil
+import signal
 import tempfile
 import warnings
 from pathlib import Path
@@ -37,6 +40,7 @@ wal_level = minimal
 max_wal_senders = 0
 """
 
+_PREFIX: Final = "agentmemory-postgres-"
 _SHARED_MEMORY: Final = Path("/dev/shm")
 _ROOM: Final = 1 << 30
 
@@ -47,7 +51,8 @@ class EmbeddedServer:
     """The server of this process, with its databases."""
 
     def __init__(self) -> None:
-        self._directory = Path(tempfile.mkdtemp(prefix="agentmemory-postgres-", dir=_memory()))
+        self._directory = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_memory()))
+        _clear_away(self._directory.parent)
         self._server = self._start()
         atexit.register(self.stop)
         self._numbers = itertools.count(1)
@@ -107,6 +112,30 @@ class EmbeddedServer:
             f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy ENCODING 'UTF8' "
             "LOCALE_PROVIDER builtin BUILTIN_LOCALE 'C.UTF-8' LOCALE 'C'"
         )
+
+
+def _clear_away(parent: Path) -> None:
+    """Stop servers whose test process was killed, and remove their files."""
+    for directory in parent.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            # Written by the package that starts servers: who uses this one.
+            owners = json.loads((directory / ".handle_pids.json").read_text())
+            if any(_is_alive(owner) for owner in owners):
+                continue
+            first, kept_in = (directory / "postmaster.pid").read_text().splitlines()[:2]
+            if Path(kept_in) == directory and _is_alive(int(first)):
+                os.kill(int(first), signal.SIGQUIT)
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _memory() -> Path | None:

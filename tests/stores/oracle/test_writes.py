@@ -95,8 +95,8 @@ def texts(served: Served, name: str) -> list[list[str]]:
 
 
 def waited(server) -> int:
-    """Return how many round trips somebody waited for; a connection is cleaned when it is back."""
-    return server.count() - server.count("rollback")
+    """Return how many round trips an operation made, without what its pool does for itself."""
+    return server.count() - server.count("rollback", "connect")
 
 
 # Round trips.

@@ -90,7 +90,7 @@ def use(pair: Pair, indexes: SearchIndexes) -> None:
 
 def trips(database) -> int:
     """Return how many round trips somebody waited for; a connection is cleaned when it is back."""
-    return database.count() - database.count("rollback")
+    return database.count() - database.count("rollback", "connect")
 
 
 def same(ours, theirs) -> None:

@@ -8,8 +8,8 @@ on fewer connections, so that some are cancelled while they wait for a connectio
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
@@ -18,7 +18,13 @@ import anyio
 import numpy as np
 import pytest
 
-from agentmemory.errors import AgentMemoryError, ConflictError, NotFoundError, StaleReadError
+from agentmemory.errors import (
+    AgentMemoryError,
+    ConflictError,
+    NotFoundError,
+    StaleReadError,
+    StoreUnavailableError,
+)
 from agentmemory.records import LINK_TYPES, RecordRelation, ScopedRecord, ThreadRecord
 from agentmemory.requests import (
     CandidateQuery,
@@ -31,6 +37,7 @@ from agentmemory.requests import (
 )
 from agentmemory.scope import DimensionMatch, ScopeFilter
 from agentmemory.stores.oracle.store import OracleStore
+from tests.support.oracle.faults import FaultKind, Faults
 from tests.support.oracle.server import OracleServer
 from tests.support.oracle.store import (
     WITH_STORE,
@@ -83,11 +90,14 @@ class Storm:
     Args:
         store: Open.
         random: Decides everything.
+        faults: Where faults are planned; None for a sound database.
     """
 
-    def __init__(self, store: OracleStore, random: Random) -> None:
+    def __init__(self, store: OracleStore, random: Random, faults: Faults | None = None) -> None:
         self.store = store
         self.random = random
+        self.faults = faults
+        self.expected = EXPECTED if faults is None else (*EXPECTED, StoreUnavailableError)
         self.number = 0
         self.outcomes: Counter[str] = Counter()
         self.lengths: dict[str, float] = {}
@@ -210,6 +220,8 @@ class Storm:
 
     async def one(self) -> None:
         """Run one operation and cancel it at random."""
+        if self.faults is not None and self.random.random() < 0.15:
+            self.spoil(self.faults)
         operation = self.random.choice(self.operations)
         user = self.random.choice(USERS)
         name = operation.__name__
@@ -218,12 +230,46 @@ class Storm:
         probe = usual is None or self.random.random() < 0.2
         steps = _FOREVER if usual is None or probe else self.random.randint(0, round(1.2 * usual))
         cancelled = _by_scope if self.random.random() < 0.5 else _by_task
-        turns = await cancelled(operation(user), steps, self.outcomes)
+        turns = await cancelled(operation(user), steps, self.tell)
         if probe:
             self.lengths[name] = turns if usual is None else (3 * usual + turns) / 4
 
+    def tell(self, error: BaseException | None) -> None:
+        """Count how an operation ended.
 
-async def _by_task(work: Any, steps: int, outcomes: Counter[str]) -> int:
+        Raises:
+            BaseException: It may not end like that.
+        """
+        if error is None:
+            self.outcomes["done"] += 1
+        elif isinstance(error, asyncio.CancelledError):
+            self.outcomes["cancelled"] += 1
+        elif isinstance(error, self.expected):
+            self.outcomes[type(error).__name__] += 1
+        else:
+            raise error
+
+    def spoil(self, faults: Faults) -> None:
+        """Have one of the next requests go wrong, if it is of the right kind."""
+        faults.planned = [fault for fault in faults.planned if fault.seen < fault.at]
+        kind = self.random.choice(
+            (FaultKind.LOST_BEFORE, FaultKind.LOST_AFTER, FaultKind.ERROR, FaultKind.ERROR)
+        )
+        faults.add(
+            kind,
+            at=self.random.randint(1, 4),
+            trip=self.random.choice((None, None, "commit"))
+            if kind is not FaultKind.ERROR
+            else None,
+            statement=r"^\s*(UPDATE|INSERT|SELECT)" if kind is FaultKind.ERROR else None,
+            code=self.random.choice((54, 60, 8177)),
+        )
+
+
+Tell = Callable[[BaseException | None], None]
+
+
+async def _by_task(work: Any, steps: int, tell: Tell) -> int:
     task = asyncio.get_running_loop().create_task(work)
     turns = 0
     while turns < steps and not task.done():
@@ -231,14 +277,11 @@ async def _by_task(work: Any, steps: int, outcomes: Counter[str]) -> int:
         turns += 1
     task.cancel()
     await asyncio.wait((task,))
-    if task.cancelled():
-        outcomes["cancelled"] += 1
-    else:
-        _tell(task.exception(), outcomes)
+    tell(asyncio.CancelledError() if task.cancelled() else task.exception())
     return turns
 
 
-async def _by_scope(work: Any, steps: int, outcomes: Counter[str]) -> int:
+async def _by_scope(work: Any, steps: int, tell: Tell) -> int:
     turns = 0
     over = False
     with anyio.CancelScope() as scope:
@@ -248,9 +291,9 @@ async def _by_scope(work: Any, steps: int, outcomes: Counter[str]) -> int:
             try:
                 await work
             except AgentMemoryError as error:
-                _tell(error, outcomes)
+                tell(error)
             else:
-                _tell(None, outcomes)
+                tell(None)
             over = True
 
         async with anyio.create_task_group() as group:
@@ -261,17 +304,8 @@ async def _by_scope(work: Any, steps: int, outcomes: Counter[str]) -> int:
             if not over:
                 scope.cancel()
     if not over:
-        outcomes["cancelled"] += 1
+        tell(asyncio.CancelledError())
     return turns
-
-
-def _tell(error: BaseException | None, outcomes: Counter[str]) -> None:
-    if error is None:
-        outcomes["done"] += 1
-    elif isinstance(error, EXPECTED):
-        outcomes[type(error).__name__] += 1
-    else:
-        raise error
 
 
 CHECKS = {
@@ -305,9 +339,17 @@ async def _wait_until_idle(server: OracleServer, pool: Any) -> None:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    ("new_pool", "operations"), [(new_pool, OPERATIONS), (new_blocking_pool, OPERATIONS // 20)]
+    ("new_pool", "operations", "sound"),
+    [
+        pytest.param(new_pool, OPERATIONS, True, id="sound"),
+        pytest.param(new_pool, OPERATIONS // 10, False, id="faults"),
+        pytest.param(new_blocking_pool, OPERATIONS // 20, True, id="blocking"),
+        pytest.param(new_blocking_pool, OPERATIONS // 20, False, id="blocking, faults"),
+    ],
 )
-async def test_nothing_is_left_behind_by_what_was_cancelled_anywhere(server, new_pool, operations):
+async def test_nothing_is_left_behind_by_what_was_cancelled_anywhere(
+    server, new_pool, operations, sound
+):
     pool = new_pool(min=1, max=CONNECTIONS)
     store = OracleStore(pool)
     await store.open()
@@ -317,7 +359,7 @@ async def test_nothing_is_left_behind_by_what_was_cancelled_anywhere(server, new
                 id=f"t-{user}", user_id=user, agent_id=None, created_at=NOW, updated_at=NOW
             )
         )
-    storm = Storm(store, Random(20260301))
+    storm = Storm(store, Random(20260301), None if sound else server.faults)
     left = operations
     while left:
         batch = min(left, 500)
@@ -337,6 +379,8 @@ async def test_nothing_is_left_behind_by_what_was_cancelled_anywhere(server, new
     assert storm.outcomes.total() == operations
     assert storm.outcomes["cancelled"] > operations // 4
     assert storm.outcomes["done"] > operations // 10
+    assert sound or len(server.faults.came) > operations // 20
+    server.faults.planned.clear()
     database = database_of(server)
     found = {name: database.run(sql.format(s="memory_app."))[0][0] for name, sql in CHECKS.items()}
     assert found == dict.fromkeys(CHECKS, 0)
@@ -350,13 +394,14 @@ async def test_nothing_is_left_behind_by_what_was_cancelled_anywhere(server, new
 
 
 async def test_the_storm_itself_fails_on_an_error_that_is_none_of_the_expected(server):
-    outcomes: Counter[str] = Counter()
+    storm = Storm(OracleStore(pool := new_pool()), Random(1))
 
     async def fails() -> None:
         raise AgentMemoryError("boom")
 
     with pytest.raises(AgentMemoryError):
-        await _by_task(fails(), 5, outcomes)
-    with contextlib.suppress(ExceptionGroup):
-        await _by_scope(fails(), 5, outcomes)
-    assert not outcomes["done"]
+        await _by_task(fails(), 5, storm.tell)
+    with pytest.raises(ExceptionGroup):
+        await _by_scope(fails(), 5, storm.tell)
+    assert not storm.outcomes
+    await pool.close(force=True)

@@ -78,6 +78,7 @@ class ServerSession:
         self.alive = True
         self.out_of_step = False
         self.deaf = False
+        self.breaking: asyncio.Task[None] | None = None
         self.app_context: dict[str, dict[str, str]] = {}
         self.cached: OrderedDict[str, bool] = OrderedDict()
 

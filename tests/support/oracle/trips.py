@@ -113,8 +113,11 @@ class Request:
         if self._running is None:
             work.interrupt_now()
         elif not self._running.done():
-            loop = asyncio.get_running_loop()
-            self._link.session.server.keep(loop.create_task(self._interrupt(self._running)))
+            session = self._link.session
+            session.breaking = asyncio.get_running_loop().create_task(
+                self._interrupt(self._running)
+            )
+            session.server.keep(session.breaking)
 
     async def _interrupt(self, answer: asyncio.Task[Any]) -> None:
         # Most statements end before the break arrives.
@@ -179,6 +182,10 @@ class Request:
     async def _answer(self, fault: Fault | None) -> Any:
         await asyncio.sleep(0)
         link = self._link
+        if link.session.breaking is not None:
+            # The database answers a break before it reads on; ours is told of it from outside.
+            await asyncio.wait((link.session.breaking,))
+            link.session.breaking = None
         if link.session.deaf:
             await link.gone.wait()
             raise connection_closed()

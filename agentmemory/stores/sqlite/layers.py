@@ -136,7 +136,9 @@ def match_layers(
     )
     weighed = weigh(counts, terms)
     words = _weighed_words(query.words, weighed)
-    pools = {layer: pool for layer, pool in query.pools.items() if layer is not Layer.CRITICAL}
+    pools: dict[Layer, int] = {
+        layer: pool for layer, pool in query.pools.items() if layer is not Layer.CRITICAL
+    }
     scored = _scored_layers(connection, t, query.filter, pools, where, weighed, words)
     seqs = [item.seq for found in scored.values() for item in found]
     records = {record.seq: record for record in fetch_records(connection, t, seqs)}

@@ -48,6 +48,8 @@ class Capabilities:
         text_index: Whether the open store has a valid Oracle Text index; set by the store.
         vector_index: The open store's valid vector index; None: vectors are compared exactly;
             set by the store.
+        hybrid_model: Model of the hybrid vector index that searches ask; None: they ask none; set
+            by the store.
     """
 
     version: tuple[int, ...]
@@ -64,6 +66,12 @@ class Capabilities:
     pipelining: bool = False
     text_index: bool = False
     vector_index: VectorIndexKind | None = None
+    hybrid_model: str | None = None
+
+    def embeds_with(self, model: str) -> bool:
+        """Tell whether a hybrid vector index can be made with a model, with or without owner."""
+        names = {f"{self.current_schema}.{model}", f"{self.user}.{model}", model}
+        return self.hybrid_index and not names.isdisjoint(self.models)
 
     def report(self) -> tuple[Capability, ...]:
         """Say for each capability whether it is there, and what that means for a store."""
@@ -115,8 +123,10 @@ class Capabilities:
             ),
             Capability(
                 name="hybrid_index",
-                available=self.hybrid_index,
-                detail="hybrid vector indexes can be made"
+                available=self.hybrid_index or self.hybrid_model is not None,
+                detail=f"searches ask the hybrid vector index of the model {self.hybrid_model}"
+                if self.hybrid_model is not None
+                else "hybrid vector indexes can be made"
                 if self.hybrid_index
                 else "hybrid vector indexes need 23.6 or newer and Oracle Text",
             ),

@@ -89,8 +89,8 @@ class OracleDBEmbedder:
         batch_size: int = 64,
         **engine_options: Any,
     ) -> None:
-        self._model = _check_name(model, "model")
-        self._input = _check_name(input_name, "input_name")
+        self._model = check_name(model, "model")
+        self._input = check_name(input_name, "input_name")
         if embedding_dimension is not None:
             check_int(embedding_dimension, argument="embedding_dimension", minimum=1)
         self._dimension = embedding_dimension
@@ -106,6 +106,11 @@ class OracleDBEmbedder:
 
     def __repr__(self) -> str:
         return f"OracleDBEmbedder(model={self._model!r})"
+
+    @property
+    def model(self) -> str:
+        """Name of the model in the database, in capitals."""
+        return self._model
 
     async def aclose(self) -> None:
         """Let go of the database; may be called twice."""
@@ -194,7 +199,12 @@ class OracleDBEmbedder:
         self._dimension = wanted
 
 
-def _check_name(value: object, argument: str) -> str:
+def check_name(value: object, argument: str) -> str:
+    """Accept the name of a model or of its input, which stands in SQL as it is.
+
+    Raises:
+        ValidationError: Anything else.
+    """
     if not isinstance(value, str) or not _NAME.fullmatch(value):
         msg = (
             f"`{argument}` is {value!r}; accepted: a name of the database, as 'MODEL' or "

@@ -73,9 +73,17 @@ def optimize_text_index(t: Tables) -> Statement:
 
     An index is to be synchronised before: deletes may wait for that too.
     """
-    index = t.index("chunk_text")
+    return _optimize("erase.optimize_text_index", t.index("chunk_text"))
+
+
+def optimize_hybrid_index(t: Tables) -> Statement:
+    """Do the same for the hybrid vector index, which is an index of Oracle Text too."""
+    return _optimize("erase.optimize_hybrid_index", t.index("record_hybrid"))
+
+
+def _optimize(name: str, index: str) -> Statement:
     return Statement(
-        name="erase.optimize_text_index",
+        name=name,
         text=f"BEGIN CTX_DDL.SYNC_INDEX('{index}'); "
         f"CTX_DDL.OPTIMIZE_INDEX('{index}', 'FULL'); END;",
         kind=StatementKind.BLOCK,
@@ -130,8 +138,8 @@ async def scan(
         t: The store's tables.
         records: Seq and id of records that were deleted.
         threads: Ids of threads that were deleted.
-        text_index: Whether nothing can be left in the text index: it was optimised, or there is
-            none.
+        text_index: Whether nothing can be left in indexes of texts: they were optimised, or there
+            are none.
     """
     samples: dict[int, str] = dict(records)
     names = [row[0] for row in threads]

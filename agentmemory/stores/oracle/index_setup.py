@@ -1,6 +1,6 @@
 """Makes the indexes for search that an Oracle store can have, and says which it cannot.
 
-May import capabilities, engine, schema, search_indexes, statement and config.
+May import capabilities, engine, hybrid_index, schema, search_indexes, statement and config.
 """
 
 from __future__ import annotations
@@ -15,6 +15,11 @@ from agentmemory.config import SearchIndexSyncMode
 from agentmemory.errors import StoreError
 from agentmemory.stores.oracle.capabilities import VectorIndexKind
 from agentmemory.stores.oracle.engine import OracleEngine
+from agentmemory.stores.oracle.hybrid_index import (
+    HybridIndex,
+    create_hybrid_index,
+    drop_hybrid_index,
+)
 from agentmemory.stores.oracle.schema import Tables
 from agentmemory.stores.oracle.search_indexes import (
     SearchIndexes,
@@ -78,7 +83,11 @@ async def run_each(engine: OracleEngine, statements: tuple[Statement, ...]) -> N
 
 
 async def missing_indexes(
-    engine: OracleEngine, t: Tables, indexes: SearchIndexes, sync: SearchIndexSyncMode | None
+    engine: OracleEngine,
+    t: Tables,
+    indexes: SearchIndexes,
+    sync: SearchIndexSyncMode | None,
+    hybrid_model: str | None = None,
 ) -> bool:
     """Tell whether `make_indexes` would have anything to try.
 
@@ -87,8 +96,13 @@ async def missing_indexes(
         t: The store's tables.
         indexes: Which indexes the store has.
         sync: When the text index is to be brought up to date; None: as it is.
+        hybrid_model: Model of the hybrid vector index; None: there need be none.
     """
     able = engine.capabilities
+    if hybrid_model is not None and able.embeds_with(hybrid_model):
+        wanted = _hybrid_wanted(hybrid_model, indexes, sync)
+        if indexes.hybrid not in (wanted, replace(wanted, filtered=False)):
+            return True
     if able.oracle_text and (indexes.text is None or sync not in (None, indexes.text)):
         return True
     if able.create_job and not indexes.purge_job:
@@ -97,7 +111,11 @@ async def missing_indexes(
 
 
 async def make_indexes(
-    engine: OracleEngine, t: Tables, indexes: SearchIndexes, sync: SearchIndexSyncMode | None
+    engine: OracleEngine,
+    t: Tables,
+    indexes: SearchIndexes,
+    sync: SearchIndexSyncMode | None,
+    hybrid_model: str | None = None,
 ) -> SearchIndexes:
     """Make what is missing and can be made; the caller holds the store's lease.
 
@@ -108,6 +126,10 @@ async def make_indexes(
     """
     indexes = await _text_index(engine, t, indexes, sync)
     indexes = await _vector_index(engine, t, indexes)
+    if hybrid_model is not None and engine.capabilities.embeds_with(hybrid_model):
+        indexes = await _hybrid_index(
+            engine, t, indexes, _hybrid_wanted(hybrid_model, indexes, sync)
+        )
     if engine.capabilities.create_job and not indexes.purge_job:
         made = await _attempt(
             engine,
@@ -167,6 +189,37 @@ async def _vector_index(engine: OracleEngine, t: Tables, indexes: SearchIndexes)
         if made:
             return replace(indexes, vector=kind, dimension=longest)
     return indexes
+
+
+def _hybrid_wanted(
+    model: str, indexes: SearchIndexes, sync: SearchIndexSyncMode | None
+) -> HybridIndex:
+    """Return the hybrid vector index a store should have, brought up to date as its words are."""
+    return HybridIndex(model=model, sync=sync or indexes.text or SearchIndexSyncMode.ON_COMMIT)
+
+
+async def _hybrid_index(
+    engine: OracleEngine, t: Tables, indexes: SearchIndexes, wanted: HybridIndex
+) -> SearchIndexes:
+    """Make the hybrid vector index, without columns to filter by if it takes none."""
+    choices = (wanted, replace(wanted, filtered=False))
+    if indexes.hybrid in choices:
+        return indexes
+    drop_index, drop_preference = drop_hybrid_index(t)
+    for index in choices:
+        what = "" if index.filtered else " without columns to filter by either"
+        made = await _attempt(
+            engine,
+            create_hybrid_index(t, index),
+            (drop_index,),
+            f"The hybrid vector index could not be made{what} (%s).",
+        )
+        if made:
+            return replace(indexes, hybrid=index)
+    # A preference that stays does no harm, and who may not make one may not drop one either.
+    with contextlib.suppress(StoreError):
+        await run_each(engine, (drop_preference,))
+    return replace(indexes, hybrid=None)
 
 
 async def _enough_vectors(engine: OracleEngine, t: Tables) -> bool:

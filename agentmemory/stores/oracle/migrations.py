@@ -2,8 +2,8 @@
 
 Every statement can be run again and every group of them is noted in the registry when it is
 done, so whoever comes after an interruption goes on from there. One process at a time does so.
-May import ddl, engine, index_setup, registry, reindexing, schema, search_indexes, config and
-errors.
+May import ddl, engine, hybrid_index, index_setup, registry, reindexing, schema, search_indexes,
+config and errors.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from agentmemory.stores.oracle.ddl import (
     drop_tables,
 )
 from agentmemory.stores.oracle.engine import OracleEngine
+from agentmemory.stores.oracle.hybrid_index import drop_hybrid_index
 from agentmemory.stores.oracle.index_setup import make_indexes, run_each
 from agentmemory.stores.oracle.registry import (
     RegistryRow,
@@ -170,13 +171,19 @@ class Migrator:
         """What the registry says of the store, as this left it."""
         return self._row
 
-    async def prepare(self, policy: SchemaPolicy, sync: SearchIndexSyncMode | None) -> None:
+    async def prepare(
+        self,
+        policy: SchemaPolicy,
+        sync: SearchIndexSyncMode | None,
+        hybrid_model: str | None = None,
+    ) -> None:
         """Create the store or bring it up to date, and make what indexes for search it lacks.
 
         Args:
             policy: What may be done.
             sync: When the text index is to be brought up to date; None: as it is, ON_COMMIT for
                 a new one.
+            hybrid_model: Model of the hybrid vector index; None: none is made.
 
         Raises:
             SchemaMismatchError: As `examine` says.
@@ -190,7 +197,9 @@ class Migrator:
                     await self._drop()
                 await self._migrate()
             await self._analyse_anew()
-            indexes = await make_indexes(self._engine, self._t, self._row.indexes, sync)
+            indexes = await make_indexes(
+                self._engine, self._t, self._row.indexes, sync, hybrid_model
+            )
             if indexes != self._row.indexes:
                 await self._note(replace(self._row, indexes=indexes))
         finally:
@@ -314,6 +323,8 @@ class Migrator:
         capabilities = self._engine.capabilities
         if capabilities.oracle_text:
             await run_each(self._engine, drop_text_index(self._t))
+        if self._row.indexes.hybrid is not None:
+            await run_each(self._engine, drop_hybrid_index(self._t))
         if self._row.indexes.purge_job:
             await run_each(self._engine, drop_purge_job(self._t))
         await run_each(self._engine, drop_tables(self._t))

@@ -1,14 +1,16 @@
 """Methods of the Oracle store that read: lists, records by id, the turns around one, searches.
 
-May import absence, listing, records, search, vectors, the engine and below.
+May import absence, hybrid_index, listing, records, search, vectors, the engine and below.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from agentmemory.errors import NotFoundError
+from agentmemory.errors import AgentMemoryError, NotFoundError
 from agentmemory.records import ScopedRecord, ThreadRecord
 from agentmemory.requests import (
     Candidate,
@@ -22,6 +24,7 @@ from agentmemory.requests import (
 from agentmemory.scope import DimensionMatch
 from agentmemory.stores.absence import missing
 from agentmemory.stores.oracle.embedder import OracleEmbedderClaim
+from agentmemory.stores.oracle.hybrid_index import HybridSearch, fits
 from agentmemory.stores.oracle.lexical import TermCounts
 from agentmemory.stores.oracle.listing import (
     check_limit,
@@ -44,6 +47,8 @@ if TYPE_CHECKING:
 
 _MOST_REMEMBERED: Final = 10_000
 """Of how many users the speakers are remembered."""
+
+_logger = logging.getLogger("agentmemory")
 
 PLAN_NOTES: Final[Mapping[str, str]] = {
     "reading.records": "unique key of record (id), one probe for each listed id",
@@ -115,6 +120,7 @@ class OracleReading(OracleEmbedderClaim):
     """The part of an Oracle store that reads records and searches them."""
 
     _indexes: SearchIndexes
+    _hybrid: HybridSearch | None = None
     _counts: TermCounts | None = None
     _speakers: dict[DimensionMatch, tuple[str, ...]] | None = None
 
@@ -182,6 +188,34 @@ class OracleReading(OracleEmbedderClaim):
     ) -> list[tuple[Candidate, ...]]:
         """Answer queries that share their words and vector in two round trips, as apart."""
         tools = self._search_tools()
+        if not any(fits(tools.hybrid, query) for query in queries):
+            return await self._candidates(queries, tools)
+        try:
+            return await self._candidates(queries, tools)
+        except AgentMemoryError as error:
+            if error.retryable:
+                raise
+            # Whatever else is wrong is wrong without the index too.
+            found = await self._candidates(queries, replace(tools, hybrid=None))
+            self._leave_hybrid_index(error)
+            return found
+
+    def _leave_hybrid_index(self, error: AgentMemoryError) -> None:
+        """Have searches do without the hybrid vector index until the store is opened again."""
+        if self._hybrid is None:
+            return
+        self._hybrid = None
+        self._engine.capabilities = replace(self._engine.capabilities, hybrid_model=None)
+        _logger.warning(
+            "The hybrid vector index of store %s cannot be asked (%s); searches do without it "
+            "until the store is opened again.",
+            self._t.store_id,
+            error,
+        )
+
+    async def _candidates(
+        self, queries: Sequence[CandidateQuery], tools: SearchTools
+    ) -> list[tuple[Candidate, ...]]:
         user = queries[0].filter.scope.user
 
         async def work(transaction: Transaction) -> list[tuple[Candidate, ...]]:
@@ -224,6 +258,7 @@ class OracleReading(OracleEmbedderClaim):
             text_index=indexes.text is not None,
             vector_dimension=None if indexes.vector is None else indexes.dimension,
             counts=self._counts,
+            hybrid=self._hybrid,
         )
 
     async def _read_records(self, *statements: Statement) -> list[ScopedRecord]:

@@ -4,7 +4,7 @@ The first trip asks both arms of every query; the second one reads what both bro
 records, fields, distances, and how many chunks there are and hold each word. A further one is
 made only where the vector index finds too few that pass the filter, so that all vectors are
 compared, and where a candidate has a text too long for VARCHAR2. May import bm25, candidates,
-lexical, vectors, records, rows and trips.
+hybrid_index, lexical, vectors, records, rows and trips.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Final
 from agentmemory.requests import Candidate, CandidateQuery, QueryTerm
 from agentmemory.stores.bm25 import Bm25, Corpus
 from agentmemory.stores.candidates import assemble
-from agentmemory.stores.oracle import lexical, vectors
+from agentmemory.stores.oracle import hybrid_index, lexical, vectors
 from agentmemory.stores.oracle.embedder import read_embedder
+from agentmemory.stores.oracle.hybrid_index import HybridSearch
 from agentmemory.stores.oracle.lexical import ChunkRows, TermCounts
 from agentmemory.stores.oracle.records import RecordRows, records_at
 from agentmemory.stores.oracle.schema import Tables
@@ -44,11 +45,13 @@ class SearchTools:
         text_index: Whether there is a text index.
         vector_dimension: Length of the vectors in the vector index; None without one.
         counts: What is remembered of the store.
+        hybrid: How the hybrid vector index is asked; None: it is not.
     """
 
     text_index: bool
     vector_dimension: int | None
     counts: TermCounts
+    hybrid: HybridSearch | None = None
 
 
 class Statistics:
@@ -159,7 +162,9 @@ async def find_candidates(
     held: dict[int, FloatVector] = dict(brought)
     return [
         assemble(query, words, _nearest_first(nearest, cosines), records, scores, cosines, held)
-        for query, words, nearest in zip(queries, worded, near, strict=True)
+        for query, words, nearest in zip(
+            queries, arms.without_other_words(worded, scores), near, strict=True
+        )
     ]
 
 
@@ -178,10 +183,17 @@ class _Arms:
         self._worded: list[Rows] = []
         self._near: list[Rows] = []
         self._exact: set[int] = set()
+        self._hybrid: dict[int, Rows] = {}
 
     def ask(self, trip: Trip) -> None:
         """Let a trip ask the arms."""
         for place, query in enumerate(self._queries):
+            search = self._tools.hybrid
+            if search is not None and hybrid_index.fits(search, query):
+                self._hybrid[place] = trip.add(hybrid_index.search_index(self._t, search, query))
+                self._worded.append([])
+                self._near.append([])
+                continue
             self._worded.append(trip.add(self._pool(query)) if query.terms else [])
             self._near.append([])
             if self._is_approximate(query):
@@ -190,9 +202,14 @@ class _Arms:
                 self._ask_exactly(trip, place)
 
     def ask_short(self, trip: Trip) -> None:
-        """Compare all vectors where the vector index found too few that pass the filter."""
+        """Compare all vectors where an index found too few that pass the filter."""
         for place, query in enumerate(self._queries):
-            if self._is_approximate(query) and len(self._near[place]) < query.pool:
+            if place in self._hybrid:
+                if self._is_short(place):
+                    del self._hybrid[place]
+                    self._worded[place] = trip.add(self._pool(query))
+                    self._ask_exactly(trip, place)
+            elif self._is_approximate(query) and len(self._near[place]) < query.pool:
                 self._ask_exactly(trip, place)
 
     def _ask_exactly(self, trip: Trip, place: int) -> None:
@@ -201,13 +218,29 @@ class _Arms:
 
     def worded(self) -> list[list[int]]:
         """Return what the lexical arm brought each query: records by seq, best first."""
-        return [[row[0] for row in rows] for rows in self._worded]
+        return [
+            hybrid_index.by_word(self._hybrid[place], query.pool)
+            if place in self._hybrid
+            else [row[0] for row in self._worded[place]]
+            for place, query in enumerate(self._queries)
+        ]
 
     def near(self) -> list[list[int]]:
         """Return what the vector arm brought each query: records by seq, the nearest first."""
         return [
-            list(vectors.cosines(rows))[: query.pool]
-            for query, rows in zip(self._queries, self._near, strict=True)
+            hybrid_index.by_meaning(self._hybrid[place], query.pool)
+            if place in self._hybrid
+            else list(vectors.cosines(self._near[place]))[: query.pool]
+            for place, query in enumerate(self._queries)
+        ]
+
+    def without_other_words(
+        self, worded: Sequence[list[int]], scores: Mapping[int, float]
+    ) -> list[list[int]]:
+        """Leave out what the hybrid index found by words that are none of the query's here."""
+        return [
+            [seq for seq in seqs if scores.get(seq)] if place in self._hybrid else seqs
+            for place, seqs in enumerate(worded)
         ]
 
     def exact_cosines(self) -> dict[int, float]:
@@ -218,6 +251,15 @@ class _Arms:
             if place in self._exact
             for seq, cosine in vectors.cosines(rows[: self._queries[place].pool]).items()
         }
+
+    def _is_short(self, place: int) -> bool:
+        """Tell whether filters may have left out most of what the hybrid index returned."""
+        query, search = self._queries[place], self._tools.hybrid
+        return (
+            search is not None
+            and len(self._hybrid[place]) < query.pool
+            and hybrid_index.filters_further(search, query.filter)
+        )
 
     def _pool(self, query: CandidateQuery) -> Statement:
         if self._tools.text_index:

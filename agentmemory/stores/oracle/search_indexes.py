@@ -2,7 +2,7 @@
 
 Each of them may be missing, for want of a privilege or of memory; a search then looks at every
 chunk of its scope. Each group of statements may be run again after it succeeded or failed: what
-an interrupted creation left is dropped first. May import capabilities, schema,
+an interrupted creation left is dropped first. May import capabilities, hybrid_index, schema,
 statement, text_tokens, index_fields, records and config.
 
 Source of the graph's parameters: 32 neighbours and 200 candidates on construction, with a target
@@ -19,6 +19,7 @@ from agentmemory.config import SearchIndexSyncMode
 from agentmemory.records import LIFECYCLE_LINK_TYPES
 from agentmemory.stores.index_fields import index_fingerprint
 from agentmemory.stores.oracle.capabilities import VectorIndexKind
+from agentmemory.stores.oracle.hybrid_index import HybridIndex
 from agentmemory.stores.oracle.schema import Tables
 from agentmemory.stores.oracle.statement import Statement, StatementKind
 from agentmemory.stores.oracle.text_tokens import ENCODING_VERSION
@@ -44,6 +45,7 @@ class SearchIndexes:
         purge_job: Whether the database deletes expired records by itself.
         analysis: What made the words in `chunk.tokens`, see `analysis_fingerprint`; None before
             anything was indexed.
+        hybrid: The hybrid vector index; None without one.
     """
 
     text: SearchIndexSyncMode | None = None
@@ -51,6 +53,7 @@ class SearchIndexes:
     dimension: int | None = None
     purge_job: bool = False
     analysis: str | None = None
+    hybrid: HybridIndex | None = None
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Self:
@@ -62,16 +65,19 @@ class SearchIndexes:
             dimension=settings.get("dimension"),
             purge_job=bool(settings.get("purge_job")),
             analysis=settings.get("analysis"),
+            hybrid=HybridIndex.from_settings(settings.get("hybrid")),
         )
 
     def to_settings(self) -> dict[str, Any]:
         """Return the JSON value that stands in the registry row."""
+        hybrid = {} if self.hybrid is None else {"hybrid": self.hybrid.to_settings()}
         return {
             "text": self.text,
             "vector": self.vector,
             "dimension": self.dimension,
             "purge_job": self.purge_job,
             "analysis": self.analysis,
+            **hybrid,
         }
 
 

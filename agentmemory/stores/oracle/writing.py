@@ -50,7 +50,7 @@ from agentmemory.stores.oracle.links import (
 )
 from agentmemory.stores.oracle.rows import record_from_row, thread_from_row
 from agentmemory.stores.oracle.search_indexes import SearchIndexes
-from agentmemory.stores.oracle.statement import Transaction
+from agentmemory.stores.oracle.statement import Statement, Transaction
 from agentmemory.stores.oracle.trips import Trip
 from agentmemory.stores.oracle.updates import change_record, change_thread, took_effect
 from agentmemory.stores.oracle.writes import (
@@ -342,14 +342,19 @@ class OracleWriting(OracleUnits):
             return removal, pending
 
         removal = await self._remove(removing, timeout_s=math.inf)
-        optimized = self._indexes.text is not None and await self._optimize_text_index()
+        optimized = self._indexes.text is not None and await self._optimize(
+            erasure.optimize_text_index(self._t)
+        )
+        clean = optimized or self._indexes.text is None
+        if self._indexes.hybrid is not None:
+            clean = await self._optimize(erasure.optimize_hybrid_index(self._t)) and clean
         scan = await self._engine.read(
             lambda transaction: erasure.scan(
                 transaction,
                 self._t,
                 removal.records,
                 removal.threads,
-                text_index=optimized or self._indexes.text is None,
+                text_index=clean,
             ),
             timeout_s=math.inf,
         )
@@ -359,11 +364,11 @@ class OracleWriting(OracleUnits):
         }
         return Erasure(deletion=removal.deletion, rebuilt=rebuilt, scan=scan)
 
-    async def _optimize_text_index(self) -> bool:
-        """Tell whether the text index could be rid of what no document holds any more."""
+    async def _optimize(self, statement: Statement) -> bool:
+        """Tell whether an index of texts could be rid of what no document holds any more."""
 
         async def work(transaction: Transaction) -> bool:
-            await transaction.run(erasure.optimize_text_index(self._t))
+            await transaction.run(statement)
             return True
 
         async def settled(_: Transaction) -> bool | None:

@@ -19,7 +19,15 @@ from agentmemory.requests import (
 )
 from agentmemory.scope import DimensionMatch, ScopeFilter
 from agentmemory.stores.cursors import write_cursor
-from agentmemory.stores.oracle import layers, lexical, listing, reading, records, vectors
+from agentmemory.stores.oracle import (
+    hybrid_index,
+    layers,
+    lexical,
+    listing,
+    reading,
+    records,
+    vectors,
+)
 from agentmemory.stores.oracle.schema import Tables
 from agentmemory.stores.oracle.statement import Statement
 
@@ -62,6 +70,7 @@ AS_KNOWN = RecordFilter(
 )
 EXPIRED = RecordFilter(scope=ScopeFilter(), now=NOW, tiers=tuple(Tier), only_expired=True)
 AGENT = RecordFilter(scope=ScopeFilter(agent=DimensionMatch(True, "guide")), now=NOW)
+HYBRID = hybrid_index.HybridSearch(filters=True, same_model=True)
 LISTED = replace(ONE, ids=tuple(f"r{number}" for number in range(600)))
 FILTERS = (ONE, EVERYTHING, AS_KNOWN, EXPIRED, AGENT)
 
@@ -130,6 +139,7 @@ def _searching(t: Tables) -> list[Statement]:
         *(lexical.pool_by_scan(t, query) for query in queries),
         lexical.fields(t, [1, 2, 3]),
         lexical.long_fields(t, [1]),
+        *(hybrid_index.search_index(t, HYBRID, query) for query in queries),
         *(vectors.nearest(t, query) for query in queries),
         *(vectors.approximate(t, query) for query in queries),
         vectors.distances(t, vector, [1, 2, 3]),

@@ -8,6 +8,7 @@ from agentmemory.config import SearchIndexSyncMode
 from agentmemory.stores.oracle import (
     ddl,
     embedder_model,
+    hybrid_index,
     index_setup,
     registry,
     reindexing,
@@ -18,6 +19,12 @@ from agentmemory.stores.oracle.capabilities import VectorIndexKind
 from agentmemory.stores.oracle.schema import Tables
 from agentmemory.stores.oracle.statement import Statement
 
+HYBRID_INDEXES = (
+    *(hybrid_index.HybridIndex(model="MINILM", sync=sync) for sync in SearchIndexSyncMode),
+    hybrid_index.HybridIndex(
+        model="MODELS.MINILM", sync=SearchIndexSyncMode.ON_COMMIT, filtered=False
+    ),
+)
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
@@ -38,6 +45,11 @@ def sample_statements(t: Tables) -> list[Statement]:
             statement
             for kind in VectorIndexKind
             for statement in search_indexes.create_vector_index(t, kind)
+        ),
+        *(
+            statement
+            for index in HYBRID_INDEXES
+            for statement in hybrid_index.create_hybrid_index(t, index)
         ),
         search_indexes.sync_text_index(t),
         *search_indexes.create_purge_job(t),

@@ -258,6 +258,7 @@ def _deletes(t: Tables) -> tuple[Statement, ...]:
         *gone.delete_all(t),
         erasure.note_erasure(t, USER, NOW, Deletion(counts={"fact": 1})),
         erasure.optimize_text_index(t),
+        erasure.optimize_hybrid_index(t),
         *erasure.find_residues(t, {1: "r1", 2: "r2"}, ["t1"]).values(),
     )
 

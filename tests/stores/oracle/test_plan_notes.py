@@ -10,7 +10,7 @@ from agentmemory.stores.oracle.schema import Tables
 from agentmemory.stores.oracle.statement import StatementKind
 from tests.support.oracle_statements import all_statements
 
-INDEXES = {*ddl.indexes(), *ddl.unique_indexes(), "chunk_text", "chunk_vector"}
+INDEXES = {*ddl.indexes(), *ddl.unique_indexes(), "chunk_text", "chunk_vector", "record_hybrid"}
 TABLES = set(ddl.columns(Tables("DEFAULT")))
 
 

@@ -91,7 +91,7 @@ def test_no_two_stores_share_a_name():
         t = Tables(name)
         names += [getattr(t, table) for table in TABLES]
         names += [t.index(index) for index in (*ddl.indexes(), *ddl.unique_indexes())]
-        names += [t.index("chunk_text"), t.index("chunk_vector")]
+        names += [t.index("chunk_text"), t.index("chunk_vector"), t.index("record_hybrid")]
     names.append(Tables("A").registry)
     assert len(names) == len(set(names))
     assert max(len(name) for name in names) < 60

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from agentmemory.records import RECORD_TYPES, Layer, Tier
 from agentmemory.requests import CandidateQuery, LinkQuery, ListQuery, QueryTerm, RecordFilter
 from agentmemory.scope import DimensionMatch, ScopeFilter
-from agentmemory.stores.oracle import lexical, links, listing, records, vectors
+from agentmemory.stores.oracle import hybrid_index, lexical, links, listing, records, vectors
 from agentmemory.stores.oracle.schema import Tables
 from agentmemory.stores.oracle.statement import Statement
 from agentmemory.stores.oracle.text_tokens import encode_prefix, encode_token, indexed_text
@@ -20,6 +20,7 @@ from tests.support.oracle_lint import lint, schema_of
 
 T = Tables("DEFAULT")
 SCHEMA = schema_of(T)
+HYBRID = hybrid_index.HybridSearch(filters=True, same_model=False)
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 
 # Two callers' words of one length; neither occurs in any statement of ours.
@@ -90,6 +91,7 @@ def statements_for(record_filter: RecordFilter, mark: str) -> list[Statement]:
         listing.records_page(T, ListQuery(filter=record_filter, limit=20), 20),
         lexical.pool(T, query),
         lexical.pool_by_scan(T, query),
+        hybrid_index.search_index(T, HYBRID, query),
         vectors.nearest(T, query),
         vectors.approximate(T, query),
     ]

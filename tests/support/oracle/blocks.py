@@ -18,6 +18,14 @@ _CALLS: Final[tuple[tuple[str, Callable[[re.Match[str]], str | None]], ...]] = (
     (rf"CTX_DDL\.OPTIMIZE_INDEX\({_NAME}, 'FULL'\)", lambda _: None),
     (
         (
+            rf"DBMS_VECTOR_CHAIN\.CREATE_PREFERENCE\({_NAME}, DBMS_VECTOR_CHAIN\.VECTORIZER, "
+            r"JSON\('\{[^']*\}'\)\)"
+        ),
+        lambda _: None,
+    ),
+    (rf"DBMS_VECTOR_CHAIN\.DROP_PREFERENCE\({_NAME}\)", lambda _: None),
+    (
+        (
             rf"DBMS_SCHEDULER\.CREATE_JOB\(job_name => {_NAME}, job_type => 'PLSQL_BLOCK', "
             r"job_action => '(?:[^']|'')*', repeat_interval => '[^']*', enabled => TRUE\)"
         ),

@@ -70,6 +70,31 @@ INSERT INTO v$vector_memory_pool VALUES
     (0, '1MB POOL', 402653184, 0, 'DONE'), (0, '64KB POOL', 134217728, 0, 'DONE'),
     (0, 'METADATA POOL', 16777216, 0, 'DONE');
 
+-- A hybrid vector index: a record is as good a match as it holds words, any is one by its meaning.
+-- It knows neither of scopes nor of what is expired: the store has to see to that by itself.
+CREATE FUNCTION hybrid_search(request jsonb) RETURNS jsonb STABLE LANGUAGE plpgsql AS $body$
+DECLARE
+    indexed text;
+    answer jsonb;
+BEGIN
+    SELECT lower(d.owner || '.' || d.table_name) INTO indexed FROM oracle_sys.domain_indexes d
+    WHERE d.kind = 'HYBRID' AND d.index_name = request->>'hybrid_index_name';
+    IF indexed IS NULL THEN
+        RAISE undefined_table USING MESSAGE = 'there is no such hybrid vector index';
+    END IF;
+    EXECUTE format($sql$
+        SELECT coalesce(jsonb_agg(jsonb_build_object(
+            'rowid', r.ctid::text, 'score', 1, 'vector_score', 50,
+            'text_score', 10 * (
+                SELECT count(*) FROM regexp_matches($1, '\{([^}]*)\}', 'g') AS w (found)
+                WHERE strpos(lower(r.content), w.found[1]) > 0
+            )
+        ) ORDER BY r.seq), '[]') FROM %s r
+    $sql$, indexed) INTO answer USING request->'text'->>'contains';
+    RETURN answer;
+END
+$body$;
+
 CREATE VIEW all_tables AS
     SELECT upper(n.nspname)::varchar AS owner, upper(c.relname)::varchar AS table_name
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace

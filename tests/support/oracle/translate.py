@@ -244,6 +244,19 @@ def _compare_vectors(pieces: Pieces, _: Context) -> Pieces:
     return pieces
 
 
+def _ask_hybrid_index(pieces: Pieces, _: Context) -> Pieces:
+    """DBMS_HYBRID_VECTOR.SEARCH, and the row ids it answers with."""
+    for place in range(len(pieces) - 2, -1, -1):
+        if matches(pieces, place, "DBMS_HYBRID_VECTOR", ".", "SEARCH", "("):
+            pieces[place : place + 3] = [raw("oracle_sys.hybrid_search")]
+        elif matches(pieces, place, ".", "ROWID"):
+            pieces[place + 1] = raw("ctid")
+    for place in calls(pieces, "CHARTOROWID"):
+        given, end = arguments(pieces, place + 1)
+        pieces[place : end + 1] = [raw("("), *given[0], raw(")::tid")]
+    return pieces
+
+
 def _limit_rows(pieces: Pieces, _: Context) -> Pieces:
     """FETCH APPROX FIRST n ROWS ONLY WITH TARGET ACCURACY 95: without what is for the index."""
     place = 0
@@ -449,6 +462,7 @@ RULES: Final[tuple[Rule, ...]] = (
     _refuse,
     _rank_by_text,
     _compare_vectors,
+    _ask_hybrid_index,
     _limit_rows,
     _lock_rows,
     _recurse,

@@ -72,6 +72,8 @@ def translate_definition(text: str) -> Definition:
         return _create_index(pieces, 3, "UNIQUE ")
     if matches(pieces, 0, "CREATE", "VECTOR", "INDEX"):
         return _create_vector_index(pieces)
+    if matches(pieces, 0, "CREATE", "HYBRID", "VECTOR", "INDEX"):
+        return _create_hybrid_index(pieces)
     if matches(pieces, 0, "DROP", "TABLE"):
         return _drop_table(pieces)
     if matches(pieces, 0, "DROP", "INDEX"):
@@ -206,6 +208,19 @@ def _create_vector_index(pieces: Pieces) -> Definition:
     if matches(pieces, end + 1, "ORGANIZATION", "NEIGHBOR", "PARTITIONS"):
         return Definition(domain_index=(owner, index, table, "IVF"))
     raise UntranslatableError(join(pieces[end + 1 :]))
+
+
+def _create_hybrid_index(pieces: Pieces) -> Definition:
+    """CREATE HYBRID VECTOR INDEX … ON … (…) [FILTER BY …] PARAMETERS ('VECTORIZER …')."""
+    owner, index, at = _name(pieces, 4)
+    _, table, at = _name(pieces, at + 1)
+    end = closing(pieces, at) + 1
+    if matches(pieces, end, "FILTER", "BY"):
+        while not matches(pieces, end, "PARAMETERS"):
+            end += 1
+    if not matches(pieces, end, "PARAMETERS", "("):
+        raise UntranslatableError(join(pieces[end:]))
+    return Definition(domain_index=(owner, index, table, "HYBRID"))
 
 
 def _drop_table(pieces: Pieces) -> Definition:

@@ -31,5 +31,7 @@ SELECT DISTINCT x.id FROM DEFAULT_THREAD x WHERE (x.id IN (:sample0))
 -- erase.note (dml)
 -- :detail json, :now, :subject json
 INSERT INTO DEFAULT_AUDIT (happened_at, action, subject, detail) VALUES (:now, 'forget', :subject, :detail)
+-- erase.optimize_hybrid_index (block)
+BEGIN CTX_DDL.SYNC_INDEX('DEFAULT_RECORD_HYBRID_INDEX'); CTX_DDL.OPTIMIZE_INDEX('DEFAULT_RECORD_HYBRID_INDEX', 'FULL'); END;
 -- erase.optimize_text_index (block)
 BEGIN CTX_DDL.SYNC_INDEX('DEFAULT_CHUNK_TEXT_INDEX'); CTX_DDL.OPTIMIZE_INDEX('DEFAULT_CHUNK_TEXT_INDEX', 'FULL'); END;

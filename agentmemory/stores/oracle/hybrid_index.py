@@ -6,10 +6,12 @@ every filter of the search holds whatever the index returns; they are then score
 
 What this rests on was read in Oracle's documentation and was not run on a server: CREATE HYBRID
 VECTOR INDEX with FILTER BY and the text preferences (AI Vector Search User's Guide, 23ai and
-26ai), DBMS_VECTOR_CHAIN.CREATE_PREFERENCE, and the request and answer of
-DBMS_HYBRID_VECTOR.SEARCH. The guide of 26ai names `filter_by` as part of a request; its form
-(`op`, `path`, `type`, `args`) is the one public clients of the package send, so it is used on such
-servers only. May import config, requests, schema, statement, vectors and where.
+26ai; the first edition put FILTER BY last, later ones put it where it stands here),
+DBMS_VECTOR_CHAIN.CREATE_PREFERENCE, and the request and answer of DBMS_HYBRID_VECTOR.SEARCH. The
+guide of 26ai names `filter_by` as part of a request; its form (`op`, `path`, `type`, `args`) is
+the one public clients of the package send, so it is used on such servers only.
+
+May import config, requests, schema, statement, vectors and where.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from tests.support.oracle.store import (
 
 class _OnOracle(StoreConformance):
     text_index = True
+    hybrid_index_model: str | None = None
 
     @pytest.fixture(autouse=True)
     async def _database(self):
@@ -30,6 +31,11 @@ class _OnOracle(StoreConformance):
                     "UPDATE memory_app.agentmemory_store SET settings = "
                     "settings || '{\"text\": null}'"
                 )
+            if self.hybrid_index_model is not None:
+                database_of(server).run(
+                    "INSERT INTO oracle_sys.all_mining_models VALUES ($1, $2, 'EMBEDDING')",
+                    *self.hybrid_index_model.split("."),
+                )
             self.pool = new_pool()
             yield
             await self.pool.close(force=True)
@@ -37,7 +43,13 @@ class _OnOracle(StoreConformance):
             server.check_clean()
 
     def new_store(self) -> MemoryStore:
-        return OracleStore(self.pool, schema_policy=SchemaPolicy.REQUIRE_EXISTING)
+        if self.hybrid_index_model is None:
+            return OracleStore(self.pool, schema_policy=SchemaPolicy.REQUIRE_EXISTING)
+        return OracleStore(
+            self.pool,
+            schema_policy=SchemaPolicy.CREATE_IF_NECESSARY,
+            hybrid_index_model=self.hybrid_index_model,
+        )
 
 
 class TestOracle(_OnOracle):
@@ -46,6 +58,10 @@ class TestOracle(_OnOracle):
 
 class TestOracleWithoutTextIndex(_OnOracle):
     text_index = False
+
+
+class TestOracleWithHybridIndex(_OnOracle):
+    hybrid_index_model = "KEEPER.MINILM"
 
 
 del _OnOracle

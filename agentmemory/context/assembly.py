@@ -88,10 +88,14 @@ def assemble(
     """
     order = STABLE_ORDER if stable else USUAL_ORDER
     kept = parts
-    content = _text(kept, order)
-    if token_limit > 0 and counter.count(content) > token_limit:
-        kept, content = _fitted(parts, order, counter, token_limit)
     sections = _sections(kept, order)
+    content = _text(sections)
+    tokens = counter.count(content)
+    if 0 < token_limit < tokens:
+        kept = _fitted(parts, order, counter, token_limit)
+        sections = _sections(kept, order)
+        content = _text(sections)
+        tokens = counter.count(content)
     return ContextCard(
         content=content,
         summary="\n".join(filter(None, (kept.summary.content, kept.transcript))),
@@ -103,19 +107,17 @@ def assemble(
         explain=CardExplanation(
             query=kept.query,
             sections={node.tag: counter.count(render(node)) for node in sections},
-            token_count=counter.count(content),
+            token_count=tokens,
             notes=kept.notes,
         ),
     )
 
 
-def _fitted(
-    parts: CardParts, order: Sequence[str], counter: TokenCounter, limit: int
-) -> tuple[CardParts, str]:
+def _fitted(parts: CardParts, order: Sequence[str], counter: TokenCounter, limit: int) -> CardParts:
     """Cut one section after another, each no further than needed."""
 
     def size(candidate: CardParts) -> int:
-        return counter.count(_text(candidate, order))
+        return counter.count(_text(_sections(candidate, order)))
 
     kept = parts
     for name, from_end in (
@@ -134,8 +136,7 @@ def _fitted(
         else:
             kept = _with_fewer(kept, name, size, limit, from_end=from_end)
     note = f"cut down to the card's limit of {limit} tokens"
-    kept = replace(kept, notes=(*kept.notes, note))
-    return kept, _text(kept, order)
+    return replace(kept, notes=(*kept.notes, note))
 
 
 def _with_fewer(
@@ -183,8 +184,7 @@ def _with_shorter_summary(
     return empty
 
 
-def _text(parts: CardParts, order: Sequence[str]) -> str:
-    sections = _sections(parts, order)
+def _text(sections: Sequence[Node]) -> str:
     return render(Node("context_card", sections)) if sections else ""
 
 

@@ -6,13 +6,25 @@ is never taken for a low one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final
 
 from agentmemory.checks import check_int, check_number
 from agentmemory.records import MEMORY_TYPES
 from agentmemory.requests import Candidate, Fused
+
+if TYPE_CHECKING:
+    from agentmemory.protocols import IFusion
+
+
+Reason = str | Callable[[], str]
+"""Why, in words, or what says it in words."""
+
+Scored = tuple[Candidate, float, Reason]
+"""A candidate, its fused score, 0.0 to 1.0, and why."""
 
 _DISTILLED: Final = frozenset({*MEMORY_TYPES, "user_profile", "agent_profile"})
 
@@ -66,14 +78,8 @@ class Priors:
         priors = []
         for candidate in candidates:
             record = candidate.record
-            named = record.actor if candidate.actor_match else None
-            kind = (
-                candidate.actor_match,
-                named,
-                record.role,
-                record.record_type,
-                candidate.scope_matches,
-            )
+            named = (True, record.actor) if candidate.actor_match else None
+            kind = (named, record.role, record.record_type, candidate.scope_matches)
             prior = known.get(kind)
             if prior is None:
                 prior = known[kind] = self.of(candidate)
@@ -106,6 +112,10 @@ class ScoreFusion:
 
     def fuse(self, candidates: Sequence[Candidate]) -> list[Fused]:
         """Score every candidate and return them best first."""
+        return _fused(self.scored(candidates))
+
+    def scored(self, candidates: Sequence[Candidate]) -> list[Scored]:
+        """Do the same, but say why only when asked."""
         lexical = [c.lexical for c in candidates if c.lexical is not None]
         cosines = [c.cosine for c in candidates if c.cosine is not None]
         best_lexical = max(lexical, default=0.0)
@@ -116,8 +126,7 @@ class ScoreFusion:
         elif not lexical or best_lexical <= 0:
             weight = 0.0
         most = 1 + self.priors.ceiling
-        shown_weight, shown_rest, shown_most = f"{weight:g}", f"{1 - weight:g}", f"{most:g}"
-        fused = []
+        scored: list[Scored] = []
         for candidate, (prior, why) in zip(
             candidates, self.priors.of_each(candidates), strict=True
         ):
@@ -126,13 +135,9 @@ class ScoreFusion:
             if candidate.cosine is not None:
                 near = (candidate.cosine - low) / (high - low) if high > low else 1.0
             total = weight * words + (1 - weight) * near + prior
-            added = f", {why}" if why else ""
-            reason = (
-                f"words {words:.3f} x {shown_weight} + vector {near:.3f} x {shown_rest}{added}, "
-                f"{total:.3f} of {shown_most}"
-            )
-            fused.append(Fused(candidate=candidate, score=total / most, reason=reason))
-        return sorted(fused, key=lambda item: order_key(item.candidate, item.score))
+            reason = partial(_why_scored, words, near, weight, why, total, most)
+            scored.append((candidate, total / most, reason))
+        return _in_order(scored)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +164,10 @@ class ReciprocalRankFusion:
 
     def fuse(self, candidates: Sequence[Candidate]) -> list[Fused]:
         """Score every candidate and return them best first."""
+        return _fused(self.scored(candidates))
+
+    def scored(self, candidates: Sequence[Candidate]) -> list[Scored]:
+        """Do the same, but say why only when asked."""
         by_words = _ranks([(c.lexical or 0.0, c) for c in candidates if c.lexical])
         by_vector = _ranks([(c.cosine, c) for c in candidates if c.cosine is not None])
         weights = (self.lexical_weight, 1 - self.lexical_weight)
@@ -166,7 +175,7 @@ class ReciprocalRankFusion:
             weights = (1.0, 0.0)
         elif not by_words:
             weights = (0.0, 1.0)
-        fused = []
+        scored: list[Scored] = []
         for candidate, (prior, why) in zip(
             candidates, self.priors.of_each(candidates), strict=True
         ):
@@ -177,14 +186,46 @@ class ReciprocalRankFusion:
                 if rank is not None
             )
             score = (total * (self.k + 1) + prior) / (1 + self.priors.ceiling)
-            shown = [str(rank) if rank else "-" for rank in ranks]
-            reason = f"rank {shown[0]} by words, {shown[1]} by vector, k {self.k}"
-            fused.append(
-                Fused(
-                    candidate=candidate, score=score, reason=f"{reason}, {why}" if why else reason
-                )
-            )
-        return sorted(fused, key=lambda item: order_key(item.candidate, item.score))
+            scored.append((candidate, score, partial(_why_ranked, ranks, self.k, why)))
+        return _in_order(scored)
+
+
+def scored(fusion: IFusion, candidates: Sequence[Candidate]) -> list[Scored]:
+    """Score every candidate by any fusion; those of ours say why only when asked."""
+    # Not what derives from them, which may fuse otherwise.
+    if type(fusion) is ScoreFusion or type(fusion) is ReciprocalRankFusion:
+        return fusion.scored(candidates)
+    return [(item.candidate, item.score, item.reason) for item in fusion.fuse(candidates)]
+
+
+def _fused(scored: Sequence[Scored]) -> list[Fused]:
+    return [
+        Fused(
+            candidate=candidate, score=score, reason=reason if isinstance(reason, str) else reason()
+        )
+        for candidate, score, reason in scored
+    ]
+
+
+def _in_order(scored: list[Scored]) -> list[Scored]:
+    if len({score for _, score, _ in scored}) == len(scored):
+        # Nothing but the score decides, which is found out faster than what else would.
+        return sorted(scored, key=itemgetter(1), reverse=True)
+    return sorted(scored, key=lambda item: order_key(item[0], item[1]))
+
+
+def _why_scored(
+    words: float, near: float, weight: float, why: str, total: float, most: float
+) -> str:
+    arms = f"words {words:.3f} x {weight:g} + vector {near:.3f} x {1 - weight:g}"
+    added = f", {why}" if why else ""
+    return f"{arms}{added}, {total:.3f} of {most:g}"
+
+
+def _why_ranked(ranks: tuple[int | None, int | None], k: int, why: str) -> str:
+    by_words, by_vector = [str(rank) if rank else "-" for rank in ranks]
+    reason = f"rank {by_words} by words, {by_vector} by vector, k {k}"
+    return f"{reason}, {why}" if why else reason
 
 
 def _ranks(scored: Sequence[tuple[float, Candidate]]) -> dict[str, int]:

@@ -30,6 +30,7 @@ from agentmemory.results import (
 from agentmemory.retrieval.budget import select_within_budget
 from agentmemory.retrieval.expand import with_linked
 from agentmemory.retrieval.fan_out import fan_out
+from agentmemory.retrieval.fusion import scored
 from agentmemory.retrieval.lifecycle import as_known
 from agentmemory.retrieval.query import PreparedQuery, named_actors, prepare_query
 from agentmemory.retrieval.ranked import Ranked, Step
@@ -183,16 +184,12 @@ class Searcher:
     def fuse(self, candidates: Sequence[Candidate], settings: SearchSettings) -> list[Ranked]:
         """Order candidates by one score; scores are comparable within one call only."""
         started = time.perf_counter()
-        fused = settings.fusion.fuse(candidates)
+        fused = scored(settings.fusion, candidates)
         took = time.perf_counter() - started
         return settled(
             [
-                Ranked(
-                    item.candidate,
-                    item.score,
-                    (Step("fusion", rank, item.score, item.reason, took),),
-                )
-                for rank, item in enumerate(fused, start=1)
+                Ranked(candidate, score, (Step("fusion", rank, score, reason, took),))
+                for rank, (candidate, score, reason) in enumerate(fused, start=1)
             ]
         )
 

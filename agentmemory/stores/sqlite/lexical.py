@@ -111,11 +111,13 @@ def lexical_hits(
     shared, share = _scope_of(words.counts, _common(queries))
     terms = [item.term for item in words.terms]
     chosen = terms[: _choosing(words, share, pool)]
-    ranked, _ = _ranked_records(connection, t, chosen, shared, pool * _LOOK_PER_PLACE)
+    ranked, complete = _ranked_records(connection, t, chosen, shared, pool * _LOOK_PER_PLACE)
+    # Whoever looked by himself would find what is here already.
+    complete = complete and len(chosen) == len(terms)
     found = sieve.passing(ranked, {place: query.pool for place, query in enumerate(queries)})
     return [
         found[place]
-        if len(found[place]) >= query.pool
+        if complete or len(found[place]) >= query.pool
         else _hits_of_one(connection, t, words, query, sieve, place)
         for place, query in enumerate(queries)
     ]
@@ -254,12 +256,12 @@ def score_records(
         if not present:
             continue
         # Two spaces between tokens, for a word that follows itself needs its own on either side.
-        spaced = [
-            (weight, f" {field.replace(' ', '  ')} ")
-            for weight, field in zip(_WEIGHTS, fields, strict=True)
-            if field
-        ]
-        length = sum([field.count("  ") + 1 for _, field in spaced])
+        length = 0
+        spaced = []
+        for weight, field in zip(_WEIGHTS, fields, strict=True):
+            if field:
+                length += field.count(" ") + 1
+                spaced.append((weight, f" {field.replace(' ', '  ')} "))
         norm = K1 * (1 - B + B * length / average)
         score = 0.0
         for sought, idf in present:

@@ -38,6 +38,10 @@ def page_of_records(connection: apsw.Connection, t: Tables, query: ListQuery) ->
         else:
             where.add(f"r.seq {sign} ?", seq)
     order = f"r.effective_time {direction}, r.seq {direction}" if by_event else f"r.seq {direction}"
+    if query.filter.layers is not None:
+        # Unary plus: few memories have a layer, and the order of rows must not make the planner
+        # walk through all the others instead of sorting these.
+        order = f"+{order}"
     rows = fetch_all(
         connection,
         f"SELECT {record_select(t)}, r.effective_time FROM {t.record} r WHERE {where.sql} "

@@ -21,6 +21,7 @@ from agentmemory.records import (
     ThreadRecord,
     Tier,
 )
+from agentmemory.stores.drafts import draft_of
 from agentmemory.stores.sqlite.schema import Tables
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -38,7 +39,7 @@ def from_micros(value: int | None) -> datetime | None:
 
 
 def _time(value: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=value)
+    return _EPOCH + timedelta(0, 0, value)
 
 
 def dump_json(value: Mapping[str, Any] | Sequence[Any]) -> str:
@@ -46,10 +47,7 @@ def dump_json(value: Mapping[str, Any] | Sequence[Any]) -> str:
     return orjson.dumps(value).decode()
 
 
-_STATUS: Final = {status.value: status for status in RecordStatus}
-_TIER: Final = {tier.value: tier for tier in Tier}
-_LAYER: Final = {layer.value: layer for layer in Layer}
-_STABILITY: Final = {stability.value: stability for stability in Stability}
+_DRAFT: Final = draft_of(ScopedRecord)
 
 LIFECYCLE_SQL: Final = f"({', '.join(repr(name) for name in sorted(LIFECYCLE_LINK_TYPES))})"
 """The lifecycle link types as a list in SQL."""
@@ -111,23 +109,9 @@ def record_select(t: Tables, alias: str = "r") -> str:
     return f"{columns}, {sources}, {replaced_by}"
 
 
-class _Draft(ScopedRecord):
-    """A record that is being filled in.
-
-    The initialiser of a frozen dataclass sets each field through `object.__setattr__`, which for
-    these 33 fields takes seven times as long as everything else a row needs. A subclass of the
-    same layout that allows assignment is filled in and then becomes what it stands for.
-    """
-
-    __slots__ = ()
-    # Both, for they share one slot of the type: overriding one alone stays slow.
-    __setattr__ = object.__setattr__
-    __delattr__ = object.__delattr__
-
-
 def record_from_row(row: Sequence[Any]) -> ScopedRecord:
-    """Build a record from a row of `record_select`; columns that follow are left alone."""
-    draft: Any = object.__new__(_Draft)
+    """Build a record from a row of `record_select`."""
+    draft = object.__new__(_DRAFT)
     (
         draft.seq,
         draft.id,
@@ -161,16 +145,16 @@ def record_from_row(row: Sequence[Any]) -> ScopedRecord:
         draft.revision,
         sources,
         draft.replaced_by,
-        *_,
     ) = row
     draft.metadata = {} if metadata == "{}" else orjson.loads(metadata)
-    draft.status = _STATUS[status]
+    # Looking in a table would hash the text first, which takes longer than to compare it.
+    draft.status = RecordStatus.VALID if status == "valid" else RecordStatus(status)
     draft.invalidated_at = None if invalidated_at is None else _time(invalidated_at)
-    draft.tier = _TIER[tier]
-    draft.layer = None if layer is None else _LAYER[layer]
+    draft.tier = Tier.HOT if tier == "hot" else Tier(tier)
+    draft.layer = None if layer is None else Layer(layer)
     draft.tags = () if tags == "[]" else tuple(orjson.loads(tags))
     draft.last_hit_at = None if last_hit_at is None else _time(last_hit_at)
-    draft.stability = None if stability is None else _STABILITY[stability]
+    draft.stability = None if stability is None else Stability(stability)
     draft.event_time = None if event_time is None else _time(event_time)
     draft.valid_from = None if valid_from is None else _time(valid_from)
     draft.valid_to = None if valid_to is None else _time(valid_to)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from agentmemory.records import ScopedRecord
 from agentmemory.requests import Candidate, CandidateQuery
 from agentmemory.scope import DimensionMatch, ScopeFilter
+from agentmemory.stores.drafts import draft_of
 from agentmemory.stores.sqlite.lexical import lexical_hits, score_records, weigh
 from agentmemory.stores.sqlite.query import fetch_value
 from agentmemory.stores.sqlite.rows import dump_json, record_from_row, record_select
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     import apsw
 
     from agentmemory.requests import FloatVector
+
+_DRAFT: Final = draft_of(Candidate)
 
 
 def find_candidates(
@@ -68,19 +71,19 @@ def find_candidates(
         preferred = _preferred(query.filter.scope, [records[seq] for seq in listed])
         lexical_ranks = _ranks(sorted(worded, key=lambda seq: (-lexical[seq], seq)))
         vector_ranks = _ranks(nearest)
-        candidates = [
-            Candidate(
-                record=records[seq],
-                lexical=lexical[seq] if first.terms else None,
-                cosine=cosines.get(seq),
-                lexical_rank=lexical_ranks.get(seq),
-                vector_rank=vector_ranks.get(seq),
-                actor_match=seq in named,
-                scope_matches=preferred[seq],
-                vector=vectors.get(seq) if query.with_vectors else None,
-            )
-            for seq in listed
-        ]
+        candidates = []
+        for seq in listed:
+            draft = object.__new__(_DRAFT)
+            draft.record = records[seq]
+            draft.lexical = lexical[seq] if first.terms else None
+            draft.cosine = cosines.get(seq)
+            draft.lexical_rank = lexical_ranks.get(seq)
+            draft.vector_rank = vector_ranks.get(seq)
+            draft.actor_match = seq in named
+            draft.scope_matches = preferred.get(seq, 0)
+            draft.vector = vectors.get(seq) if query.with_vectors else None
+            draft.__class__ = Candidate
+            candidates.append(draft)
         found.append(tuple(candidates))
     return found
 

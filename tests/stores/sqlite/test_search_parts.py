@@ -9,15 +9,18 @@ from collections.abc import AsyncIterator
 from dataclasses import FrozenInstanceError, fields, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import apsw
 import numpy as np
 import pytest
 
 from agentmemory import AsyncAgentMemory, SchemaPolicy
 from agentmemory.records import Layer, RecordType, ScopedRecord, Stability, Tier
-from agentmemory.requests import CandidateQuery, RecordFilter
+from agentmemory.requests import Candidate, CandidateQuery, ListQuery, RecordFilter
 from agentmemory.scope import DimensionMatch, ScopeFilter
+from agentmemory.stores.sqlite.listing import page_of_records
+from agentmemory.stores.sqlite.schema import Tables
 from agentmemory.stores.sqlite.store import SqliteStore
 from agentmemory.text.analyzer import analyze, analyze_query
 
@@ -203,3 +206,66 @@ async def test_whatever_a_filter_leaves_out_the_best_of_the_rest_are_found(
         by_vector = sorted((c for c in found if c.vector_rank), key=lambda c: c.vector_rank or 0)
         assert [c.record.id for c in by_vector] == [f"r{n:03}" for n in passing[: query.pool]]
         assert len([c for c in found if c.lexical_rank]) == min(query.pool, len(passing))
+
+
+async def test_a_candidate_is_a_plain_frozen_value_with_every_field(store: SqliteStore) -> None:
+    await store.add_records([memory("m1", "amber kite", agent_id="a1")])
+    scope = ScopeFilter(user=MINE.user, agent=DimensionMatch(exact=False, value="a1"))
+    query = CandidateQuery(
+        filter=RecordFilter(scope=scope, now=NOW),
+        pool=3,
+        terms=analyze_query("kite"),
+        actor_terms=frozenset({"amber"}),
+    )
+    (found,) = await store.candidates(query)
+    assert type(found) is Candidate
+    read = {field.name: getattr(found, field.name) for field in fields(Candidate)}
+    assert read.pop("record").id == "m1"
+    assert read.pop("lexical") > 0
+    assert read == {
+        "cosine": None,
+        "lexical_rank": 1,
+        "vector_rank": None,
+        "actor_match": True,
+        "scope_matches": 1,
+        "vector": None,
+    }
+    with pytest.raises(FrozenInstanceError):
+        found.cosine = 1.0  # type: ignore[misc]
+
+
+async def test_a_list_of_a_layer_reads_the_layer_alone(store: SqliteStore) -> None:
+    """However many other memories there are; a plan that walks through all of them is refused."""
+    await store.add_records(
+        [memory(f"m{n}", "note", agent_id="a1") for n in range(50)]
+        + [memory("c1", "critical note", agent_id="a1", layer=Layer.CRITICAL)]
+    )
+    scope = ScopeFilter(user=MINE.user, agent=DimensionMatch(exact=True, value="a1"))
+
+    def plan(connection: apsw.Connection) -> list[str]:
+        statements: list[tuple[str, Any]] = []
+
+        def note(_: apsw.Cursor, sql: str, binds: Any) -> bool:
+            statements.append((sql, binds))
+            return True
+
+        connection.exec_trace = note
+        try:
+            page = page_of_records(connection, Tables("DEFAULT"), query)
+        finally:
+            connection.exec_trace = None
+        assert [record.id for record in page.items] == ["c1"]
+        (statement,) = statements
+        return [
+            row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement[0]}", statement[1])
+        ]
+
+    orders: tuple[Literal["created", "event"], ...] = ("created", "event")
+    for order in orders:
+        query = ListQuery(
+            filter=RecordFilter(scope=scope, now=NOW, layers=(Layer.CRITICAL,)),
+            limit=10,
+            order=order,
+        )
+        plans = await store._engine.read(plan)
+        assert "DEFAULT_record_layer_index" in plans[0], plans

@@ -23,6 +23,7 @@ from agentmemory.errors import (
     ConflictError,
     NotFoundError,
     StaleReadError,
+    StoreBusyError,
     StoreUnavailableError,
 )
 from agentmemory.records import LINK_TYPES, RecordRelation, ScopedRecord, ThreadRecord
@@ -97,7 +98,9 @@ class Storm:
         self.store = store
         self.random = random
         self.faults = faults
-        self.expected = EXPECTED if faults is None else (*EXPECTED, StoreUnavailableError)
+        # Several faults may meet one operation, more than it is tried again for.
+        troubles = () if faults is None else (StoreUnavailableError, StoreBusyError)
+        self.expected = (*EXPECTED, *troubles)
         self.number = 0
         self.outcomes: Counter[str] = Counter()
         self.lengths: dict[str, float] = {}

@@ -232,29 +232,32 @@ def result_node(
 
 def _node(result: SearchResult, config: SearchResultFormatConfig, *, root: bool) -> Node:
     record = result.record
-    children: list[Node] = []
-
-    def add(flag: OptionalFlag, tag: str, value: str | None) -> None:
-        if flag is True and value is not None:
-            children.append(Node(tag, value))
-
-    add(config.show_record_id, "record_id", record.id)
-    if isinstance(record, ScopedRecord):
-        add(config.show_thread_id, "thread_id", record.thread_id)
-    if root:
-        add(config.show_distance, "estimated_relevance", f"{1 - result.distance:.7g}")
-    add(config.show_timestamp, "timestamp", record.timestamp)
-    add(config.show_role, "role", record.role)
-    add(config.show_role, "name", record.actor)
-    if isinstance(record, ScopedRecord):
-        add(config.show_user_id, "user_id", record.user_id)
-        add(config.show_agent_id, "agent_id", record.agent_id)
-    add(config.show_status, "status", record.status.value)
-    add(config.show_status, "replaced_by", record.replaced_by)
-    add(config.show_status, "review_reason", record.review_reason)
+    shown: list[tuple[str, str | None]] = []
+    if config.show_record_id is True:
+        shown.append(("record_id", record.id))
+    if config.show_thread_id is True and isinstance(record, ScopedRecord):
+        shown.append(("thread_id", record.thread_id))
+    if config.show_distance is True and root:
+        shown.append(("estimated_relevance", f"{1 - result.distance:.7g}"))
+    if config.show_timestamp is True:
+        shown.append(("timestamp", record.timestamp))
+    if config.show_role is True:
+        shown += (("role", record.role), ("name", record.actor))
+    if config.show_user_id is True and isinstance(record, ScopedRecord):
+        shown.append(("user_id", record.user_id))
+    if config.show_agent_id is True and isinstance(record, ScopedRecord):
+        shown.append(("agent_id", record.agent_id))
+    if config.show_status is True:
+        shown += (
+            ("status", record.status.value),
+            ("replaced_by", record.replaced_by),
+            ("review_reason", record.review_reason),
+        )
+    children = [Node(tag, text) for tag, text in shown if text is not None]
     if config.show_metadata is True:
         children.extend(metadata_node(key, value) for key, value in record.metadata.items())
-        add(True, "invalidation_reason", record.invalidation_reason)
+        if record.invalidation_reason is not None:
+            children.append(Node("invalidation_reason", record.invalidation_reason))
     if record.status is RecordStatus.VALID or config.include_invalid_results is True:
         children.append(Node("content", record.content))
     linked = [

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
     from agentmemory.requests import FloatVector
+
+
+_LEAST_STRIP: Final = 16
+"""How many results are compared with the others at a time, at least."""
 
 
 def maximal_marginal_relevance(
@@ -44,12 +48,12 @@ def maximal_marginal_relevance(
     import numpy as np
 
     worth = balance * np.array(scaled)
-    nearest = np.zeros(len(scaled))
+    likeness = (1 - balance) * similarity.astype(np.float64)
+    penalty = np.zeros(len(scaled))
     chosen: list[int] = []
     while len(chosen) < min(count, len(scaled)):
-        best = int(np.argmax(worth - (1 - balance) * nearest))
-        row = similarity[best]
-        nearest = row.astype(np.float64) if not chosen else np.maximum(nearest, row)
+        best = int(np.argmax(worth - penalty))
+        penalty = np.maximum(penalty, likeness[best]) if chosen else likeness[best]
         worth[best] = -np.inf
         chosen.append(best)
     return chosen
@@ -71,11 +75,14 @@ def near_duplicates(
     import numpy as np
 
     near: dict[int, list[int]] = {}
-    for earlier, later in np.argwhere(np.triu(similarity >= threshold, k=1)).tolist():
-        near.setdefault(later, []).append(earlier)
+    for earlier, later in np.argwhere(similarity >= threshold).tolist():
+        if earlier < later:
+            near.setdefault(later, []).append(earlier)
     groups: dict[int, list[int]] = {}
     for place, twin in enumerate(_first_equal(texts)):
-        leader = min([twin, *(other for other in near.get(place, ()) if other in groups)])
+        leader = twin
+        if place in near:
+            leader = min([twin, *(other for other in near[place] if other in groups)])
         if leader == place:
             groups[place] = []
         else:
@@ -106,6 +113,13 @@ def similarities(vectors: Sequence[FloatVector | None]) -> npt.NDArray[np.float3
     for place, vector in enumerate(vectors):
         if vector is not None:
             matrix[place] = vector
-    # Not BLAS: its threads wait for one another on a busy machine.
-    product: npt.NDArray[np.float32] = np.einsum("ik,jk->ij", matrix, matrix)
-    return product
+    product = np.zeros((len(vectors), len(vectors)), dtype=np.float32)
+    # In strips, each from its own place on: what is like another is as like the other way round.
+    strip = max(_LEAST_STRIP, len(vectors) // 8)
+    for start in range(0, len(vectors), strip):
+        # Not BLAS: its threads wait for one another on a busy machine.
+        product[start : start + strip, start:] = np.einsum(
+            "ik,jk->ij", matrix[start : start + strip], matrix[start:]
+        )
+    upper: npt.NDArray[np.float32] = np.triu(product)
+    return upper + np.triu(product, 1).T

@@ -127,10 +127,12 @@ class Refiner:
             groups = near_duplicates(texts, similarity, threshold=config.duplicate_threshold)
             collapsed = {place: len(others) for place, others in groups.items()}
         places = list(collapsed)
+        if len(places) < len(items):
+            similarity = similarity[places][:, places]
         if config.balance is not None:
             chosen = maximal_marginal_relevance(
                 scaled([items[place] for place in places]),
-                similarity[places][:, places],
+                similarity,
                 balance=config.balance,
                 count=count,
             )
@@ -267,5 +269,7 @@ def scaled(items: Sequence[Ranked]) -> list[float]:
 
 def _reranked_score(item: Ranked) -> float | None:
     """Return the reranker's score if no stage after it gave another one."""
-    scoring = [step for step in item.steps if step.stage != "lifecycle"]
-    return scoring[-1].score if scoring and scoring[-1].stage == "rerank" else None
+    for step in reversed(item.steps):
+        if step.stage != "lifecycle":
+            return step.score if step.stage == "rerank" else None
+    return None

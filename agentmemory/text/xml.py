@@ -122,11 +122,13 @@ class Node:
         attributes: Mapping[str, str] | None = None,
     ) -> None:
         _check_name(tag, "tag")
-        for name, value in (attributes or {}).items():
-            _check_name(name, "attributes")
-            _check_text(value, "attributes")
         self.tag = tag
-        self.attributes = MappingProxyType(dict(attributes)) if attributes else _NO_ATTRIBUTES
+        self.attributes = _NO_ATTRIBUTES
+        if attributes:
+            for name, value in attributes.items():
+                _check_name(name, "attributes")
+                _check_text(value, "attributes")
+            self.attributes = MappingProxyType(dict(attributes))
         if isinstance(content, str):
             self.text = content
             self.children = ()

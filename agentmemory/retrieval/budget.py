@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 
 def select_within_budget(
-    sizes: Sequence[int],
+    sizes: Iterable[int],
     *,
     token_budget: int | None = None,
     soft_token_budget: int | None = None,

@@ -7,6 +7,7 @@ does not age follows its advice and that of module 20.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -40,12 +41,21 @@ def is_exempt(record: Record) -> bool:
     return record.record_type == "guideline" and record.stability is not Stability.VOLATILE
 
 
-def freshness_of(record: Record, *, config: DecayConfig, now: datetime) -> float:
-    """Return how fresh a record is; one that does not age counts as fresh."""
-    if is_exempt(record):
-        return 1.0
-    half_life = config.half_life_of(record.record_type)
-    return freshness(now - record.effective_time, half_life=half_life, shape=config.shape)
+def freshness_of_each(
+    records: Sequence[Record], *, config: DecayConfig, now: datetime
+) -> list[float]:
+    """Return how fresh records are; one that does not age counts as fresh."""
+    half_lives = {name: config.half_life_of(name) for name in {r.record_type for r in records}}
+    return [
+        1.0
+        if is_exempt(record)
+        else freshness(
+            now - record.effective_time,
+            half_life=half_lives[record.record_type],
+            shape=config.shape,
+        )
+        for record in records
+    ]
 
 
 def decayed(relevance: float, fresh: float, *, config: DecayConfig) -> float:
@@ -59,7 +69,7 @@ def decayed(relevance: float, fresh: float, *, config: DecayConfig) -> float:
     return (1 - weight) * relevance + weight * fresh
 
 
-def why_decayed(record: Record, fresh: float, *, now: datetime) -> str:
+def why_decayed(record: Record, fresh: float, now: datetime) -> str:
     """Return in words how fresh a record is."""
     if is_exempt(record):
         return "does not age"

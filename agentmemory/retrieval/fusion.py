@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from agentmemory.checks import check_int, check_number
 from agentmemory.records import MEMORY_TYPES
@@ -20,10 +19,12 @@ if TYPE_CHECKING:
     from agentmemory.protocols import IFusion
 
 
-Reason = str | Callable[[], str]
-"""Why, in words, or what says it in words."""
+T = TypeVar("T")
 
-Scored = tuple[Candidate, float, Reason]
+Why = tuple[str | Callable[..., str], tuple[Any, ...]]
+"""A reason in words; or what says it in words, and what that is called with."""
+
+Scored = tuple[Candidate, float, Why]
 """A candidate, its fused score, 0.0 to 1.0, and why."""
 
 _DISTILLED: Final = frozenset({*MEMORY_TYPES, "user_profile", "agent_profile"})
@@ -135,9 +136,9 @@ class ScoreFusion:
             if candidate.cosine is not None:
                 near = (candidate.cosine - low) / (high - low) if high > low else 1.0
             total = weight * words + (1 - weight) * near + prior
-            reason = partial(_why_scored, words, near, weight, why, total, most)
-            scored.append((candidate, total / most, reason))
-        return _in_order(scored)
+            about = (words, near, weight, why, total, most)
+            scored.append((candidate, total / most, (_why_scored, about)))
+        return in_order(scored)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,8 +187,8 @@ class ReciprocalRankFusion:
                 if rank is not None
             )
             score = (total * (self.k + 1) + prior) / (1 + self.priors.ceiling)
-            scored.append((candidate, score, partial(_why_ranked, ranks, self.k, why)))
-        return _in_order(scored)
+            scored.append((candidate, score, (_why_ranked, (ranks, self.k, why))))
+        return in_order(scored)
 
 
 def scored(fusion: IFusion, candidates: Sequence[Candidate]) -> list[Scored]:
@@ -195,19 +196,22 @@ def scored(fusion: IFusion, candidates: Sequence[Candidate]) -> list[Scored]:
     # Not what derives from them, which may fuse otherwise.
     if type(fusion) is ScoreFusion or type(fusion) is ReciprocalRankFusion:
         return fusion.scored(candidates)
-    return [(item.candidate, item.score, item.reason) for item in fusion.fuse(candidates)]
+    return [(item.candidate, item.score, (item.reason, ())) for item in fusion.fuse(candidates)]
 
 
 def _fused(scored: Sequence[Scored]) -> list[Fused]:
     return [
         Fused(
-            candidate=candidate, score=score, reason=reason if isinstance(reason, str) else reason()
+            candidate=candidate,
+            score=score,
+            reason=reason if isinstance(reason, str) else reason(*about),
         )
-        for candidate, score, reason in scored
+        for candidate, score, (reason, about) in scored
     ]
 
 
-def _in_order(scored: list[Scored]) -> list[Scored]:
+def in_order(scored: list[tuple[Candidate, float, T]]) -> list[tuple[Candidate, float, T]]:
+    """Put candidates with their scores, and whatever belongs to them, into the order of results."""
     if len({score for _, score, _ in scored}) == len(scored):
         # Nothing but the score decides, which is found out faster than what else would.
         return sorted(scored, key=itemgetter(1), reverse=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from agentmemory.records import ScopedRecord
 from agentmemory.requests import Candidate
@@ -24,13 +25,15 @@ class Step:
         score: Its score after the stage, if that gave one.
         reason: Why, in words, or what says it in words.
         duration_s: Seconds the stage took for all candidates.
+        about: What `reason` is called with, if it is no text.
     """
 
     stage: str
     rank: int | None = None
     score: float | None = None
-    reason: str | Callable[[], str] = ""
+    reason: str | Callable[..., str] = ""
     duration_s: float | None = None
+    about: tuple[Any, ...] = ()
 
     def trace(self) -> StageTrace:
         """Return the step in words."""
@@ -38,7 +41,7 @@ class Step:
             stage=self.stage,
             rank=self.rank,
             score=self.score,
-            reason=self.reason if isinstance(self.reason, str) else self.reason(),
+            reason=self.reason if isinstance(self.reason, str) else self.reason(*self.about),
             duration_s=self.duration_s,
         )
 
@@ -75,5 +78,8 @@ class Ranked:
 
     def untimed(self) -> Ranked:
         """Return the same candidate without durations: equal searches give equal results."""
-        steps = tuple(replace(step, duration_s=None) for step in self.steps)
-        return replace(self, steps=steps)
+        steps = [
+            Step(step.stage, step.rank, step.score, step.reason, None, step.about)
+            for step in self.steps
+        ]
+        return Ranked(self.candidate, self.score, tuple(steps), self.notes)

@@ -10,18 +10,17 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from agentmemory.errors import ConfigurationError, ModelError
 from agentmemory.protocols import MemoryStore
-from agentmemory.retrieval.decay import decayed, freshness_of, why_decayed
+from agentmemory.retrieval.decay import decayed, freshness_of_each, why_decayed
 from agentmemory.retrieval.diversity import (
     maximal_marginal_relevance,
     near_duplicates,
     similarities,
 )
-from agentmemory.retrieval.fusion import order_key
+from agentmemory.retrieval.fusion import in_order
 from agentmemory.retrieval.lifecycle import replacements_first
 from agentmemory.retrieval.prune import prune
 from agentmemory.retrieval.ranked import Ranked, Step
@@ -96,24 +95,18 @@ class Refiner:
         config = self._settings.decay
         assert config is not None  # noqa: S101 - the caller asked
         started = time.perf_counter()
-        fresh = [freshness_of(item.record, config=config, now=self._now) for item in items]
+        fresh = freshness_of_each([item.record for item in items], config=config, now=self._now)
         scored = [
-            (decayed(relevance, freshness, config=config), freshness, item)
+            (item.candidate, decayed(relevance, freshness, config=config), (item, freshness))
             for relevance, freshness, item in zip(scaled(items), fresh, items, strict=True)
         ]
-        scored.sort(key=lambda entry: order_key(entry[2].candidate, entry[0]))
+        ordered = in_order(scored)
         took = time.perf_counter() - started
         return [
             item.after(
-                Step(
-                    "decay",
-                    rank,
-                    score,
-                    partial(why_decayed, item.record, freshness, now=self._now),
-                    took,
-                )
+                Step("decay", rank, score, why_decayed, took, (item.record, freshness, self._now))
             )
-            for rank, (score, freshness, item) in enumerate(scored, start=1)
+            for rank, (_, score, (item, freshness)) in enumerate(ordered, start=1)
         ]
 
     async def _diverse(self, items: list[Ranked], count: int) -> list[Ranked]:

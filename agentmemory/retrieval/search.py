@@ -188,8 +188,8 @@ class Searcher:
         took = time.perf_counter() - started
         return settled(
             [
-                Ranked(candidate, score, (Step("fusion", rank, score, reason, took),))
-                for rank, (candidate, score, reason) in enumerate(fused, start=1)
+                Ranked(candidate, score, (Step("fusion", rank, score, reason, took, about),))
+                for rank, (candidate, score, (reason, about)) in enumerate(fused, start=1)
             ]
         )
 
@@ -251,7 +251,8 @@ class Searcher:
         if hard is None and soft is None:
             return results
         started = time.perf_counter()
-        sizes = [self._count(result.formatted_content) for result in results]
+        # Counted one by one: what follows the last that fits is not even rendered.
+        sizes = (self._count(result.formatted_content) for result in results)
         kept = select_within_budget(sizes, token_budget=hard, soft_token_budget=soft)
         took = time.perf_counter() - started if request.trace else None
         total = 0

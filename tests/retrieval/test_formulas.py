@@ -18,7 +18,7 @@ from agentmemory.retrieval.budget import select_within_budget
 from agentmemory.retrieval.decay import (
     decayed,
     freshness,
-    freshness_of,
+    freshness_of_each,
     is_exempt,
     why_decayed,
 )
@@ -84,9 +84,9 @@ def test_decay_combines_relevance_and_freshness(case: dict[str, Any]) -> None:
     )
     week_old = record(event_time=NOW - timedelta(days=7))
     assert case["freshness"] == 0.5
-    fresh = freshness_of(week_old, config=config, now=NOW)
+    (fresh,) = freshness_of_each([week_old], config=config, now=NOW)
     assert decayed(case["relevance"], fresh, config=config) == pytest.approx(case["score"])
-    assert why_decayed(week_old, fresh, now=NOW) == "7.0 days old, freshness 0.500"
+    assert why_decayed(week_old, fresh, NOW) == "7.0 days old, freshness 0.500"
 
 
 def test_what_does_not_age() -> None:
@@ -96,8 +96,8 @@ def test_what_does_not_age() -> None:
     assert not is_exempt(record(record_type="guideline", stability=Stability.VOLATILE))
     assert not is_exempt(record())
     old = record(stability=Stability.STABLE, event_time=NOW - timedelta(days=700))
-    assert freshness_of(old, config=DecayConfig(), now=NOW) == 1.0
-    assert why_decayed(old, 1.0, now=NOW) == "does not age"
+    assert freshness_of_each([old], config=DecayConfig(), now=NOW) == [1.0]
+    assert why_decayed(old, 1.0, NOW) == "does not age"
 
 
 def test_half_life_by_type() -> None:

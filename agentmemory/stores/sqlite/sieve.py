@@ -69,11 +69,11 @@ class Sieve:
         return {place: hits[: wanted[place]] for place, hits in found.items()}
 
     def records(self, seqs: Sequence[int]) -> dict[int, ScopedRecord]:
-        """Return records that a filter let through, by seq."""
+        """Hand out records that a filter let through, by seq; each once."""
         rows, flags = self._rows, self._flags
         if not flags:
-            return {seq: record_from_row(rows[seq]) for seq in seqs}
-        return {seq: record_from_row(rows[seq][:-flags]) for seq in seqs}
+            return {seq: record_from_row(rows.pop(seq)) for seq in seqs}
+        return {seq: record_from_row(rows.pop(seq)[:-flags]) for seq in seqs}
 
     def _let_through(self, seqs: Sequence[int], place: int) -> list[int]:
         rows = self._rows
